@@ -1,0 +1,27 @@
+# dtrain_stage(NAME SOURCES ... STAGES ... LIBRARIES ...)
+#
+# A stage is a static library `dtrain_NAME` whose headers are included as "NAME/file.hpp". Its include folder holds
+# nothing but a link to its own sources, so that only the stages named in STAGES (and theirs) can be included: a
+# backward include does not compile.
+function(dtrain_stage name)
+  cmake_parse_arguments(STAGE "" "" "SOURCES;STAGES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
+  set(room ${CMAKE_BINARY_DIR}/stages/${name})
+  file(MAKE_DIRECTORY ${room})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${room}/${name} SYMBOLIC)
+
+  add_library(dtrain_${name} STATIC ${STAGE_SOURCES})
+  target_include_directories(dtrain_${name} PUBLIC ${room})
+  list(TRANSFORM STAGE_STAGES PREPEND dtrain_)
+  target_link_libraries(dtrain_${name} PUBLIC ${STAGE_STAGES} ${STAGE_LIBRARIES} PRIVATE ${STAGE_PRIVATE_LIBRARIES})
+  dtrain_defaults(dtrain_${name})
+  target_precompile_headers(dtrain_${name} REUSE_FROM dtrain_precompiled)
+endfunction()
+
+# The headers that nearly every file includes, compiled once.
+file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cpp "")
+add_library(dtrain_precompiled STATIC ${CMAKE_BINARY_DIR}/precompiled.cpp)
+target_link_libraries(dtrain_precompiled PRIVATE fmt::fmt Threads::Threads)
+dtrain_defaults(dtrain_precompiled)
+target_precompile_headers(dtrain_precompiled PRIVATE
+  <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <map> <memory>
+  <optional> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h>)

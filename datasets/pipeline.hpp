@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "datasets/dataset.hpp"
+
+namespace dtrain::datasets {
+
+enum class ImageLayout { nchw, nhwc };
+
+struct PipelineConfig {
+  std::shared_ptr<const Dataset> dataset;
+  std::uint64_t seed = 0;
+  int shuffle = 10000;
+  int global_batch = 64;   // images a step over all ranks and micro-steps
+  bool keep_last = false;  // train on the remainder of an epoch too
+  int rank = 0;
+  int replicas = 1;
+  int accumulate = 1;    // the rank's share of a step is dealt into this many micro-batches
+  bool augment = false;  // random crop with padding 4 and horizontal flip, by (seed, epoch, image) alone
+  ImageLayout layout = ImageLayout::nchw;
+  int prefetch = 2;        // micro-batches prepared ahead on the pipeline's own thread; 0 = when asked
+  std::vector<int> cores;  // where its thread may run: the replica's share
+};
+
+// Normalised float images of one micro-step, valid until the next call of Pipeline::next().
+struct MicroBatch {
+  const float* images = nullptr;
+  const std::int32_t* labels = nullptr;
+  int count = 0;        // may be 0 for a rank that gets no image of a small remainder
+  int step_images = 0;  // images of the whole step, all ranks and micro-steps: gradients are divided by it
+  int epoch = 0;
+  bool last_of_step = false;
+  bool last_of_epoch = false;
+};
+
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  virtual const MicroBatch& next() = 0;
+  virtual int steps_per_epoch() const = 0;
+  // Goes on from this step (counted over epochs) as if all before had been taken.
+  virtual void seek(std::int64_t step) = 0;
+};
+
+std::unique_ptr<Pipeline> make_pipeline(const PipelineConfig& config);
+
+// Per channel, of the training set: the usual CIFAR-10 constants.
+inline constexpr float channel_mean[3] = {0.4914F, 0.4822F, 0.4465F};
+inline constexpr float channel_deviation[3] = {0.2470F, 0.2435F, 0.2616F};
+
+}  // namespace dtrain::datasets

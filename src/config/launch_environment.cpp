@@ -1,0 +1,1 @@
+#include "config/launch_environment.hpp"

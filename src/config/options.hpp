@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/units.hpp"
+
+namespace dtrain::config {
+
+enum class Scaling { weak, strong };
+enum class Precision { fp32, tf32, bf16, fp16 };
+enum class LastBatch { keep, drop };
+enum class Phase { input, forward, backward, communication, update };
+
+inline constexpr int phase_count = 5;
+
+std::string name(Scaling scaling);
+std::string name(Precision precision);
+std::string name(LastBatch last_batch);
+std::string name(Phase phase);
+Precision parse_precision(const std::string& text);  // accepts mixed_float16 and mixed_bfloat16 too
+Scaling parse_scaling(const std::string& text);
+LastBatch parse_last_batch(const std::string& text);
+Phase parse_phase(const std::string& text);
+
+// Slows one rank in one phase of every step, to prove what the report says of stragglers.
+struct InjectedDelay {
+  int rank = 0;
+  Phase phase = Phase::input;
+  double milliseconds = 0.0;
+};
+
+InjectedDelay parse_injected_delay(const std::string& text);  // "rank=1,phase=input,ms=10"
+
+// "4" -> {4}; "1,2,4" -> {1,2,4}; "1..4" -> {1,2,3,4}. Usage error for anything else, zero and negatives
+// included.
+std::vector<int> parse_replica_list(const std::string& text, const std::string& flag);
+Seconds parse_duration(const std::string& text, const std::string& flag);  // "5s", "250ms", bare number = s
+std::size_t parse_size(const std::string& text, const std::string& flag);  // "25MB"; bytes, MB = 10^6
+double parse_rate(const std::string& text, const std::string& flag);       // "5%" -> 0.05; "0.9" -> 0.9
+
+// Everything a user can ask for, as plain values: no flag syntax, no device, nothing looked up. The defaults
+// here are the defaults in help texts and documents.
+struct Options {
+  std::string strategy = "mirrored";
+  std::vector<int> replicas;    // as asked for; empty = every device there is
+  bool replicas_swept = false;  // a list or range was given, so exactly those are measured (and 1)
+  std::string device = "auto";
+  int threads_per_replica = 1;
+  bool oversubscribe = false;
+
+  std::optional<int> batch_size;    // images a replica; 64 if neither this nor global_batch is given
+  std::optional<int> global_batch;  // images a step over all replicas; means strong scaling
+  std::optional<Scaling> scaling;
+  int accumulate = 1;
+
+  std::string model = "cnn";
+  Precision precision = Precision::fp32;
+  std::string optimizer = "adam";
+  double learning_rate = 1e-3;
+  double momentum = 0.9;
+  double weight_decay = 0.0;
+  std::string schedule = "constant";
+  double warmup_epochs = 0.0;
+  std::uint64_t seed = 0;
+  bool deterministic = false;
+
+  std::string data;     // empty = what `fetch` left, else synthetic; "synthetic"; or a path
+  int shuffle = 10000;  // records in the shuffle buffer; 0 = in file order
+  bool cache = true;
+  int prefetch = 2;
+  bool augment = false;
+  LastBatch last_batch = LastBatch::drop;
+
+  double bucket_mb = 25.0;
+  std::string comm = "auto";
+  std::optional<std::size_t> memory_limit;  // bytes a replica may take
+
+  std::optional<int> warmup;  // steps a round; none = until steady
+  std::optional<int> steps;   // steps a round; none = by min_time
+  int rounds = 5;
+  Seconds min_time{1.0};  // of a round
+  Seconds timeout{20.0};
+
+  int epochs = 10;
+  std::optional<double> target_accuracy;
+  std::string checkpoint;  // file to write after every epoch; empty = none
+  std::string resume;      // checkpoint to go on from
+
+  std::string out = "results";
+  std::vector<std::string> formats;  // empty = the command's own
+  std::string trace;
+  bool quiet = false;
+  bool dry_run = false;
+  std::vector<InjectedDelay> injected_delays;
+};
+
+}  // namespace dtrain::config

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/options.hpp"
+
+namespace dtrain::config {
+
+// What the machine offers, found by the backends and handed over as plain values.
+struct Inventory {
+  std::string device;         // "cpu" or "cuda": what `--device` resolved to
+  std::string device_reason;  // one sentence: why that one
+  std::vector<int> cores;     // logical processors this process may run on, in the order replicas take them
+  double cpu_quota = 0.0;     // cores the control group allows; 0 = no limit
+  int gpus = 0;
+  std::size_t free_memory = 0;  // bytes
+};
+
+// One configuration to measure. Every N of a sweep is one, and so is the plain loop on one device.
+struct RunPlan {
+  enum class Base { none, plain, strategy };  // which base of the scaling table this run is, if any
+
+  std::string id;  // "plain", "mirrored-1", "mirrored-4"
+  std::string strategy;
+  Base base = Base::none;
+  int replicas = 1;
+  int global_batch = 0;            // images a step, accumulation included
+  std::vector<int> replica_batch;  // images a micro-step, by rank: the largest of them sizes the buffers
+  bool simulated = false;          // replicas share a device or core: never called scaling
+  std::string simulated_reason;
+  std::vector<std::vector<int>> cores;  // by rank; empty = not pinned (more replicas than cores)
+};
+
+struct Plan {
+  Scaling scaling = Scaling::weak;
+  std::vector<RunPlan> runs;  // plain base first, then ascending in replicas
+  std::vector<std::string> notes;
+};
+
+// Checks the options as a whole against the machine and each other. Throws a usage error (impossible
+// combination, with the nearest possible one) or an environment error (device that is not there) before
+// anything is allocated.
+Plan make_bench_plan(const Options& options, const Inventory& inventory);
+
+// One run at the asked N (the largest where several were given), for `train`.
+Plan make_train_plan(const Options& options, const Inventory& inventory);
+
+// How many of `total` images rank takes: shares differ by one at most, larger shares first.
+int share_of(int total, int rank, int replicas);
+
+}  // namespace dtrain::config

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace dtrain::measure {
+
+// What one rank stamped in one step. Times are steady-clock nanoseconds; on one machine they compare across
+// ranks.
+//
+//   begin -> input ready -> (forward, backward) x micro-steps -> arrival -> communicated -> updated = end
+//
+// `backward` does not contain `communication_in_backward`, the time the rank itself worked for a collective
+// while its backward pass went on; arrival is the moment it had nothing left to do but to wait for others.
+struct StepRecord {
+  std::int64_t begin_ns = 0;
+  std::int64_t arrival_ns = 0;  // 0: not measured (no collective)
+  std::int64_t communicated_ns = 0;
+  std::int64_t end_ns = 0;
+  std::int64_t input_ns = 0;  // waiting for the pipeline
+  std::int64_t forward_ns = 0;
+  std::int64_t backward_ns = 0;
+  std::int64_t communication_in_backward_ns = 0;
+  std::int64_t update_ns = 0;
+  std::int32_t images = 0;       // this rank's own
+  std::int32_t step_images = 0;  // of all ranks
+  double loss_sum = 0.0;         // over this rank's images
+  std::int32_t correct = 0;
+  bool skipped = false;  // update left out after an overflow (dynamic loss scaling)
+};
+
+// A stretch of steps that all ranks began together.
+struct StretchRecord {
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;  // of the slowest rank
+  std::vector<std::vector<StepRecord>> ranks;
+};
+
+}  // namespace dtrain::measure

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/build_info.hpp"
+#include "config/options.hpp"
+#include "measure/samples.hpp"
+#include "stats/summary.hpp"
+
+namespace dtrain::report {
+
+struct Machine {
+  std::string key;  // same machine, same key: processor, cores, memory and devices
+  std::string cpu;
+  int cores = 0;
+  std::size_t memory = 0;
+  std::vector<std::string> devices;
+  std::string driver;  // empty without one
+};
+
+struct DatasetInfo {
+  std::string name;
+  std::size_t images = 0;
+  std::string checksum;
+};
+
+struct ModelInfo {
+  std::string name;
+  std::size_t parameters = 0;
+  double training_flops_per_image = 0.0;
+  double peak_flops_per_replica = 0.0;
+  bool batch_statistics = false;
+};
+
+// The whole of a result file, `dtrain.result/1`: what was asked, where it ran, what was measured and what
+// follows.
+struct Result {
+  static constexpr const char* schema = "dtrain.result/1";
+
+  std::string created;  // UTC, ISO 8601
+  std::string command;  // a line that runs it again
+  BuildInfo build;
+  std::vector<std::string> libraries;
+  Machine machine;
+  std::vector<std::pair<std::string, std::string>> environment;  // allow-listed
+  config::Options options;                                       // as used: defaults filled in
+  std::string device;                                            // "cpu" or "cuda"
+  std::string device_reason;
+  config::Scaling scaling = config::Scaling::weak;
+  DatasetInfo dataset;
+  ModelInfo model;
+  measure::Samples samples;
+  stats::Summary summary;
+  std::vector<std::string> warnings;
+};
+
+// Strict JSON, no NaN: null and a reason. Reading checks schema and types: a data error names file and key.
+std::string to_json(const Result& result);
+Result read_result(const std::filesystem::path& path);
+
+}  // namespace dtrain::report
