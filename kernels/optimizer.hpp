@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string>
 
@@ -26,6 +27,7 @@ using OptimizerUpdate = bool (*)(std::span<float> weights, std::span<const float
 
 struct Optimizer {
   int states = 0;  // flat buffers of state: 0, 1 or 2
+  double default_weight_decay = 0.0;
   OptimizerUpdate update = nullptr;
   OptimizerUpdate reference =
       nullptr;  // plain double-precision arithmetic, what tests hold the fast one against
