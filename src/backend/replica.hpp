@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -103,6 +104,17 @@ class Replica {
   virtual void export_weights(std::span<float> canonical) = 0;
   virtual void export_gradients(std::span<float> canonical) = 0;
 
+  // Optimizer state in the same order; index as in optimizer_state(). Here it is lent the weights' place,
+  // which every backend can put in order; a backend may know a shorter way.
+  virtual void import_optimizer_state(int index, std::span<const float> canonical);
+  virtual void export_optimizer_state(int index, std::span<float> canonical);
+
+  // Whether the values in a range of the flat buffer are finite.
+  virtual bool gradients_finite(Range range);
+  virtual bool weights_finite(Range range);
+  // For a step in which this replica has no image.
+  virtual void clear_gradients();
+
   // Micro-step. `gradient_scale` multiplies d(loss sum)/d(logits): 1 / images of the whole step (times the
   // loss scale), so that summing over replicas and micro-steps gives the mean. `first` overwrites gradients,
   // otherwise they add up; the sink is told of buckets only when `last`.
@@ -121,5 +133,31 @@ class Replica {
   virtual void synchronize(const Deadline& deadline) = 0;
   virtual MemoryUse memory() const = 0;
 };
+
+inline void Replica::import_optimizer_state(int index, std::span<const float> canonical) {
+  std::vector<float> kept(canonical.size());
+  export_weights(kept);
+  import_weights(canonical);
+  std::ranges::copy(weights(), optimizer_state(index).begin());
+  import_weights(kept);
+}
+
+inline void Replica::export_optimizer_state(int index, std::span<float> canonical) {
+  std::vector<float> kept(canonical.size());
+  export_weights(kept);
+  std::ranges::copy(optimizer_state(index), weights().begin());
+  export_weights(canonical);
+  import_weights(kept);
+}
+
+inline bool Replica::gradients_finite(Range range) {
+  return kernels::all_finite(gradients().subspan(range.offset, range.size));
+}
+
+inline bool Replica::weights_finite(Range range) {
+  return kernels::all_finite(weights().subspan(range.offset, range.size));
+}
+
+inline void Replica::clear_gradients() { std::ranges::fill(gradients(), 0.0F); }
 
 }  // namespace dtrain::backend

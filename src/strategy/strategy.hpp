@@ -19,6 +19,7 @@ struct RankContext {
   backend::Replica* replica = nullptr;
   comm::Communicator* communicator = nullptr;
   Seconds timeout{20.0};
+  bool loss_scaling = false;  // gradients may overflow: an update that is refused must leave weights alone
 };
 
 // Drives one replica through a step. The engine calls, in this order: before_step; for each bucket,
@@ -32,6 +33,9 @@ class RankStrategy : public backend::GradientSink {
   // Updates weights. Returns false if a gradient was not finite: then no rank has changed its weights'
   // meaning, because all ranks saw the same gradients.
   virtual bool apply(const kernels::OptimizerStep& step) = 0;
+  // Whether this rank's own gradients of the step were finite before they met the others': tells the rank
+  // that a non-finite sum came from.
+  virtual bool own_gradients_finite() const = 0;
 };
 
 class Strategy {
