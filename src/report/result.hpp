@@ -57,8 +57,15 @@ struct Result {
   std::vector<std::string> warnings;
 };
 
-// Strict JSON, no NaN: null and a reason. Reading checks schema and types: a data error names file and key.
+// The command's warnings and those that the samples gave rise to, each once.
+std::vector<std::string> all_warnings(const Result& result);
+
+// Strict JSON, no NaN: null and a reason. results/schema.json describes it.
 std::string to_json(const Result& result);
+std::string to_compact_json(const Result& result);  // on one line
+
+// `path` is a result file, or a folder that holds a result.json. A data error names file and key. The summary
+// is the file's own; whoever judges works it out again with stats::summarise.
 Result read_result(const std::filesystem::path& path);
 
 }  // namespace dtrain::report

@@ -1,0 +1,358 @@
+#pragma once
+
+#include "report/archive.hpp"
+#include "report/result.hpp"
+
+// The fields of `dtrain.result/1`, each named once, for the Saver and the Loader alike. What
+// results/README.md says is required is required here; derived values are optional, because a reader works
+// them out again.
+namespace dtrain::report {
+
+template <class A, class Items, class Fields>
+void each(A& a, const std::string& key, Items& items, Fields fields, Need need = Need::required) {
+  if constexpr (!A::saving) items.clear();
+  a.list(
+      key, items.size(),
+      [&](auto& entry, std::size_t i) {
+        if constexpr (!A::saving) items.emplace_back();
+        fields(entry, items[i]);
+      },
+      need);
+}
+
+// "rank 3", the way people say it.
+inline std::string rank_name(int rank) { return fmt::format("rank {}", rank); }
+inline int parse_rank_name(const std::string& text) {
+  try {
+    if (text.starts_with("rank ")) return std::stoi(text.substr(5));
+  } catch (const std::exception&) {
+  }
+  throw data_error(fmt::format("is \"{}\", must be \"rank R\"", text), "");
+}
+
+inline std::string base_name(config::RunPlan::Base base) {
+  return base == config::RunPlan::Base::plain ? "plain" : "strategy";
+}
+inline config::RunPlan::Base parse_base(const std::string& text) {
+  if (text == "plain") return config::RunPlan::Base::plain;
+  if (text == "strategy") return config::RunPlan::Base::strategy;
+  throw data_error(fmt::format("is \"{}\", must be \"plain\", \"strategy\" or null", text), "");
+}
+
+template <class A, class T>
+void interval_fields(A& a, T& interval) {
+  a.value("median", interval.median);
+  a.value("low", interval.low);
+  a.value("high", interval.high);
+}
+
+// key, key_low, key_high; or null and key_reason.
+template <class A, class T>
+void flat_interval(A& a, const std::string& key, T& interval, std::string_view why) {
+  if constexpr (A::saving) {
+    if (!interval) return a.null(key, why);
+    a.value(key, interval->median);
+    a.value(key + "_low", interval->low);
+    a.value(key + "_high", interval->high);
+  } else {
+    std::optional<double> median;
+    a.value(key, median);
+    interval.reset();
+    if (!median) return;
+    interval.emplace().median = *median;
+    a.value(key + "_low", interval->low);
+    a.value(key + "_high", interval->high);
+  }
+}
+
+template <class A, class T>
+void options_fields(A& a, T& o) {
+  constexpr Need extra = Need::optional;
+  a.value("strategy", o.strategy);
+  a.value("threads_per_replica", o.threads_per_replica, extra, Range::positive);
+  a.value("oversubscribe", o.oversubscribe, extra);
+  a.value("batch_size", o.batch_size);
+  a.value("global_batch", o.global_batch);
+  a.value("accumulate", o.accumulate, extra, Range::positive);
+  a.value("model", o.model);
+  a.text(
+      "precision", o.precision, [](auto p) { return config::name(p); }, config::parse_precision);
+  a.value("optimizer", o.optimizer);
+  a.value("lr", o.learning_rate);
+  a.value("momentum", o.momentum, extra);
+  a.value("weight_decay", o.weight_decay, extra);
+  a.value("schedule", o.schedule, extra);
+  a.value("warmup_epochs", o.warmup_epochs, extra);
+  a.value("seed", o.seed);
+  a.value("deterministic", o.deterministic, extra);
+  a.value("data", o.data);
+  a.value("shuffle", o.shuffle, extra, Range::not_negative);
+  a.value("cache", o.cache, extra);
+  a.value("prefetch", o.prefetch, extra, Range::not_negative);
+  a.value("augment", o.augment, extra);
+  a.text(
+      "last_batch", o.last_batch, [](auto l) { return config::name(l); }, config::parse_last_batch, extra);
+  a.value("bucket_mb", o.bucket_mb, extra);
+  a.value("comm", o.comm, extra);
+  a.value("memory_limit", o.memory_limit);
+  a.value("warmup", o.warmup);
+  a.value("steps", o.steps);
+  a.value("rounds", o.rounds, extra, Range::not_negative);
+  a.value("epochs", o.epochs, extra, Range::not_negative);
+  a.value("target_accuracy", o.target_accuracy);
+  a.value("checkpoint", o.checkpoint, extra);
+  a.value("resume", o.resume, extra);
+  a.value("out", o.out, extra);
+  a.value("format", o.formats, extra);
+  a.value("trace", o.trace, extra);
+  a.value("quiet", o.quiet, extra);
+  a.value("dry_run", o.dry_run, extra);
+  each(
+      a, "inject_delay", o.injected_delays,
+      [](auto& entry, auto& delay) {
+        entry.value("rank", delay.rank);
+        entry.text(
+            "phase", delay.phase, [](auto p) { return config::name(p); }, config::parse_phase);
+        entry.value("ms", delay.milliseconds);
+      },
+      extra);
+}
+
+template <class A, class T>
+void duration_field(A& a, const std::string& key, T& duration) {
+  double seconds = duration.count();
+  a.value(key, seconds, Need::optional);
+  if constexpr (!A::saving) duration = Seconds{seconds};
+}
+
+// `--gpus 4` is 4, a list or range is an array, every device is null. `replicas` is the other spelling.
+template <class A, class T>
+void replicas_field(A& a, T& o) {
+  if constexpr (A::saving) {
+    for (const char* key : {"gpus", "replicas"}) {
+      if (o.replicas.empty()) {
+        a.value(key, std::optional<int>());
+      } else if (o.replicas.size() == 1 && !o.replicas_swept) {
+        a.value(key, o.replicas.front());
+      } else {
+        a.value(key, o.replicas);
+      }
+    }
+  } else {
+    const Json* found = a.find("gpus", Need::optional);
+    o.replicas.clear();
+    o.replicas_swept = found != nullptr && found->is_array();
+    if (o.replicas_swept) return a.value("gpus", o.replicas, Need::optional, Range::positive);
+    std::optional<int> one;
+    a.value("gpus", one);
+    if (one) o.replicas = {*one};
+  }
+}
+
+template <class A, class T>
+void config_fields(A& a, T& r) {
+  options_fields(a, r.options);
+  replicas_field(a, r.options);
+  duration_field(a, "min_time", r.options.min_time);
+  duration_field(a, "timeout", r.options.timeout);
+  a.value("device", r.device);
+  a.text(
+      "scaling", r.scaling, [](auto s) { return config::name(s); }, config::parse_scaling);
+  if constexpr (!A::saving) r.options.scaling = r.scaling;
+}
+
+template <class A, class T>
+void rank_fields(A& a, int rank, T& p) {
+  constexpr Range measured = Range::not_negative;
+  if constexpr (A::saving) a.value("name", rank_name(rank));
+  a.object("phases", [&](auto& phases) {
+    phases.value("input", p.input, Need::required, measured);
+    phases.value("forward", p.forward, Need::required, measured);
+    phases.value("backward", p.backward, Need::required, measured);
+    phases.value("communication", p.communication, Need::required, measured);
+    phases.value("update", p.update, Need::required, measured);
+    phases.value("host", p.host, Need::optional);
+  });
+  a.value("arrival_measured", p.arrival_measured, Need::optional);
+  a.value("straggler_wait_seconds", p.straggler_wait, Need::optional, measured);
+  a.value("last_arrivals_share", p.last_arrivals, Need::optional, measured);
+  a.value("lateness_seconds", p.lateness, Need::optional);
+}
+
+template <class A, class T>
+void round_fields(A& a, T& round) {
+  a.value("images", round.images, Need::required, Range::positive);
+  a.value("seconds", round.seconds, Need::required, Range::positive);
+  a.value("steps", round.steps, Need::optional, Range::not_negative);
+  a.value("warmup_steps", round.warmup_steps, Need::optional, Range::not_negative);
+  a.value("calibration_seconds", round.calibration_seconds, Need::optional, Range::not_negative);
+  if constexpr (!A::saving) round.ranks.clear();
+  a.list(
+      "ranks", round.ranks.size(),
+      [&](auto& entry, std::size_t i) {
+        if constexpr (!A::saving) round.ranks.emplace_back();
+        rank_fields(entry, static_cast<int>(i), round.ranks[i]);
+      },
+      Need::optional);
+  a.value("step_seconds", round.step_seconds, Need::optional, Range::not_negative);
+}
+
+// An object, or null and `<key>_reason`.
+template <class A, class T, class Fields>
+void optional_object(A& a, const std::string& key, T& value, std::string_view why, Fields fields) {
+  if constexpr (A::saving) {
+    if (!value) return a.null(key, why);
+    a.object(key, [&](auto& inner) { fields(inner, *value); });
+  } else {
+    value.reset();
+    a.object(
+        key, [&](auto& inner) { fields(inner, value.emplace()); }, Need::optional);
+  }
+}
+
+template <class A, class T>
+void straggler_fields(A& a, T& straggler) {
+  a.text("rank", straggler.rank, rank_name, parse_rank_name);
+  a.text(
+      "phase", straggler.phase, [](auto p) { return config::name(p); }, config::parse_phase);
+  a.value("last_share", straggler.last_share);
+  a.value("seconds_late", straggler.seconds_late);
+}
+
+template <class A, class T, class S>
+void budget_fields(A& a, T& budget, S& straggler) {
+  a.value("ideal_seconds", budget.ideal_seconds);
+  a.value("measured_seconds", budget.measured_seconds);
+  a.value("useful_percent", budget.useful_percent);
+  each(a, "parts", budget.parts, [](auto& entry, auto& part) {
+    entry.value("name", part.name);
+    entry.value("seconds", part.seconds);
+    entry.value("percent", part.percent);
+  });
+  a.value("arrivals_measured", budget.arrivals_measured);
+  optional_object(a, "straggler", straggler,
+                  budget.arrivals_measured ? "no rank stands out" : "arrivals were not measured",
+                  [](auto& inner, auto& found) { straggler_fields(inner, found); });
+}
+
+template <class A, class T>
+void plan_fields(A& a, T& plan) {
+  a.value("id", plan.id);
+  a.value("strategy", plan.strategy);
+  if constexpr (A::saving) {
+    if (plan.base == config::RunPlan::Base::none) {
+      a.value("base", std::optional<int>());
+    } else {
+      a.value("base", base_name(plan.base));
+    }
+  } else {
+    const Json* base = a.find("base", Need::required);
+    plan.base = config::RunPlan::Base::none;
+    if (!base->is_null()) a.text("base", plan.base, base_name, parse_base);
+  }
+  a.value("replicas", plan.replicas, Need::required, Range::positive);
+  a.value("simulated", plan.simulated);
+  a.value("simulated_reason", plan.simulated_reason, Need::optional);
+  a.value("global_batch", plan.global_batch, Need::optional, Range::not_negative);
+  a.value("replica_batch", plan.replica_batch, Need::optional, Range::not_negative);
+  a.value("cores", plan.cores, Need::optional, Range::not_negative);
+}
+
+template <class A, class T>
+void noise_fields(A& a, T& noise) {
+  a.value("foreign_load_cores", noise.foreign_load, Need::optional);
+  a.value("stolen_cores", noise.stolen, Need::optional);
+  a.value("throttled_seconds", noise.throttled_seconds, Need::optional);
+  a.value("calibration_spread", noise.calibration_spread, Need::optional);
+}
+
+template <class A, class T>
+void samples_fields(A& a, T& run) {
+  each(a, "rounds", run.rounds, [](auto& entry, auto& round) { round_fields(entry, round); });
+  each(
+      a, "evaluations", run.evaluations,
+      [](auto& entry, auto& evaluation) {
+        entry.value("epoch", evaluation.epoch);
+        entry.value("seconds", evaluation.seconds, Need::required, Range::not_negative);
+        entry.value("loss", evaluation.loss);
+        entry.value("accuracy", evaluation.accuracy);
+      },
+      Need::optional);
+  a.value("losses", run.losses, Need::optional);
+  a.value("weights_hash", run.weights_hash, Need::optional);
+  a.value("weights_agree", run.weights_agree, Need::optional);
+  a.value("skipped_steps", run.skipped_steps, Need::optional);
+  a.value("bytes_sent", run.bytes_sent, Need::optional);
+  a.object(
+      "memory", [&](auto& memory) { memory.value("replica_bytes", run.replica_bytes, Need::optional); },
+      Need::optional);
+  a.object(
+      "noise", [&](auto& noise) { noise_fields(noise, run.noise); }, Need::optional);
+  a.value("stamp_seconds", run.stamp_seconds, Need::optional);
+  a.value("stamps_per_step", run.stamps_per_step, Need::optional);
+  a.value("failure", run.failure, Need::optional);
+  a.value("notes", run.notes, Need::optional);
+  if constexpr (A::saving) {
+    a.value("steps_per_rank", std::vector<std::uint64_t>(run.plan.replicas, run.measured_steps));
+    a.null("staleness", "synchronous updates: each uses the gradients of its own step");
+  } else {
+    std::vector<std::uint64_t> steps;
+    a.value("steps_per_rank", steps, Need::optional);
+    run.measured_steps = steps.empty() ? 0 : steps.front();
+  }
+}
+
+template <class A, class T>
+void percentile_fields(A& a, T& step_seconds) {
+  for (auto [key, value] : {std::pair("p50", &step_seconds.p50), std::pair("p95", &step_seconds.p95),
+                            std::pair("p99", &step_seconds.p99)}) {
+    double milliseconds = *value * 1e3;
+    a.value(key, milliseconds);
+    if constexpr (!A::saving) *value = milliseconds / 1e3;
+  }
+}
+
+template <class A, class T>
+void summary_fields(A& a, T& s, std::string_view why_no_budget) {
+  constexpr Need derived = Need::optional;
+  const std::string why = s.efficiency_reason.empty() ? "not worked out" : s.efficiency_reason;
+  a.object(
+      "images_per_second", [&](auto& inner) { interval_fields(inner, s.images_per_second); }, derived);
+  a.object(
+      "step_ms", [&](auto& inner) { percentile_fields(inner, s.step_seconds); }, derived);
+  a.object(
+      "mean_step_seconds", [&](auto& inner) { interval_fields(inner, s.mean_step_seconds); }, derived);
+  flat_interval(a, "speedup", s.speedup, why);
+  flat_interval(a, "efficiency", s.efficiency, why);
+  flat_interval(a, "efficiency_against_plain", s.efficiency_against_plain, why);
+  if constexpr (!A::saving) a.value("efficiency_reason", s.efficiency_reason, derived);
+  optional_object(a, "budget", s.budget, why_no_budget,
+                  [&](auto& inner, auto& budget) { budget_fields(inner, budget, s.straggler); });
+  a.value("measuring_share", s.measuring_share, derived);
+  a.value("model_flops_per_second", s.model_flops_per_second, derived);
+  a.value("peak_share", s.peak_share, "the peak of the device is not known");
+  a.value("stable", s.steadiness.stable, derived);
+  a.value("unstable_reasons", s.steadiness.reasons, derived);
+}
+
+template <class A, class T>
+void machine_fields(A& a, T& machine) {
+  a.value("key", machine.key);
+  a.value("cpu", machine.cpu);
+  a.value("cores", machine.cores, Need::required, Range::not_negative);
+  a.value("memory", machine.memory);
+  a.value("devices", machine.devices);
+  a.value("driver", machine.driver);
+}
+
+template <class A, class T>
+void build_fields(A& a, T& r) {
+  a.value("version", r.build.version);
+  a.value("commit", r.build.commit);
+  a.value("compiler", r.build.compiler);
+  a.value("build_type", r.build.build_type, Need::optional);
+  a.value("sanitizers", r.build.sanitizers, Need::optional);
+  a.value("libraries", r.libraries);
+}
+
+}  // namespace dtrain::report
