@@ -3,6 +3,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dtrain::config {
@@ -27,5 +28,7 @@ LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, bool 
 // The variables a result file may record: devices, threads, launchers. Never the whole environment, which
 // holds secrets.
 std::vector<std::pair<std::string, std::string>> recorded_environment();
+// The same of a given list of "NAME=value", ended by a null pointer.
+std::vector<std::pair<std::string, std::string>> recorded_environment(const char* const* variables);
 
 }  // namespace dtrain::config

@@ -15,6 +15,9 @@ enum class LastBatch { keep, drop };
 enum class Phase { input, forward, backward, communication, update };
 
 inline constexpr int phase_count = 5;
+inline constexpr int max_replicas = 4096;      // in one process
+inline constexpr int max_sweep = 64;           // replica counts measured in one run
+inline constexpr int default_batch_size = 64;  // images a replica
 
 std::string name(Scaling scaling);
 std::string name(Precision precision);
@@ -37,9 +40,16 @@ InjectedDelay parse_injected_delay(const std::string& text);  // "rank=1,phase=i
 // "4" -> {4}; "1,2,4" -> {1,2,4}; "1..4" -> {1,2,3,4}. Usage error for anything else, zero and negatives
 // included.
 std::vector<int> parse_replica_list(const std::string& text, const std::string& flag);
-Seconds parse_duration(const std::string& text, const std::string& flag);  // "5s", "250ms", bare number = s
-std::size_t parse_size(const std::string& text, const std::string& flag);  // "25MB"; bytes, MB = 10^6
-double parse_rate(const std::string& text, const std::string& flag);       // "5%" -> 0.05; "0.9" -> 0.9
+Seconds parse_duration(const std::string& text,
+                       const std::string& flag);  // "5s", "250ms", bare number = s; > 0
+std::size_t parse_size(const std::string& text, const std::string& flag);  // "25MB"; bytes, MB = 10^6; > 0
+double parse_rate(const std::string& text, const std::string& flag);  // "5%" -> 0.05; "0.9" -> 0.9; 0 to 1
+
+// The whole text must be a number in [low, high]: trailing characters, overflow and NaN are usage errors that
+// name flag and value.
+int parse_integer(const std::string& text, const std::string& flag, int low, int high);
+double parse_number(const std::string& text, const std::string& flag, double low, double high);
+std::uint64_t parse_seed(const std::string& text, const std::string& flag);
 
 // Everything a user can ask for, as plain values: no flag syntax, no device, nothing looked up. The defaults
 // here are the defaults in help texts and documents.

@@ -1,1 +1,270 @@
 #include "config/plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "base/error.hpp"
+
+namespace dtrain::config {
+
+namespace {
+
+constexpr const char* single_strategy = "single";
+
+int cores_needed(const Options& options, int replicas) {
+  return static_cast<int>(std::min<std::int64_t>(
+      static_cast<std::int64_t>(options.threads_per_replica) * replicas, std::numeric_limits<int>::max()));
+}
+
+// Cores that this process may keep busy at the same time.
+double usable_cores(const Inventory& inventory) {
+  const auto cores = static_cast<double>(inventory.cores.size());
+  return inventory.cpu_quota > 0.0 ? std::min(cores, inventory.cpu_quota) : cores;
+}
+
+int all_devices(const Options& options, const Inventory& inventory) {
+  const double devices = inventory.device == "cpu"
+                             ? usable_cores(inventory) / std::max(options.threads_per_replica, 1)
+                             : inventory.gpus;
+  return std::max(static_cast<int>(devices), 1);
+}
+
+// What was asked for, ascending; "every device" resolved.
+std::vector<int> asked_replicas(const Options& options, const Inventory& inventory) {
+  if (!options.replicas.empty()) {
+    auto counts = options.replicas;
+    std::sort(counts.begin(), counts.end());
+    return counts;
+  }
+  return {options.strategy == single_strategy ? 1 : all_devices(options, inventory)};
+}
+
+// 1 always; a single N adds the powers of two below it, a sweep exactly its own counts.
+std::vector<int> measured_replicas(const Options& options, const std::vector<int>& asked) {
+  std::set<int> counts(asked.begin(), asked.end());
+  counts.insert(1);
+  if (!options.replicas_swept) {
+    for (int n = 2; n < asked.back(); n *= 2) counts.insert(n);
+  }
+  return {counts.begin(), counts.end()};
+}
+
+void require_device(const Options& options, const Inventory& inventory, int largest) {
+  if (options.strategy == single_strategy && largest > 1) {
+    throw usage_error(
+        fmt::format("--strategy single trains on one device, but {} replicas were asked for", largest),
+        fmt::format("use --strategy mirrored --replicas {}, or --replicas 1", largest));
+  }
+  if (inventory.device == "cpu") {
+    if (static_cast<std::size_t>(options.threads_per_replica) > inventory.cores.size()) {
+      throw environment_error(
+          fmt::format("--threads-per-replica {}: one replica needs {} cores, found {}",
+                      options.threads_per_replica, options.threads_per_replica, inventory.cores.size()),
+          fmt::format("use --threads-per-replica {} or less",
+                      std::max<std::size_t>(inventory.cores.size(), 1)));
+    }
+    return;
+  }
+  if (largest > inventory.gpus && !options.oversubscribe) {
+    throw environment_error(
+        fmt::format("{} replicas were asked for, but found {} GPU{}", largest, inventory.gpus,
+                    inventory.gpus == 1 ? "" : "s"),
+        fmt::format("use --gpus {}, or --oversubscribe to let replicas share a GPU (marked simulated); "
+                    "`dtrain info` lists the devices",
+                    std::max(inventory.gpus, 1)));
+  }
+}
+
+// The batch of every run, held by replica (weak) or as a whole (strong).
+struct BatchRule {
+  Scaling scaling = Scaling::weak;
+  std::int64_t fixed = default_batch_size;  // images a micro-step of a replica, or a step of all replicas
+};
+
+BatchRule batch_rule(const Options& options, int largest) {
+  const std::int64_t accumulate = options.accumulate;
+  const std::int64_t per_replica = options.batch_size.value_or(default_batch_size);
+  const std::int64_t at_largest = per_replica * largest * accumulate;
+
+  if (options.global_batch) {
+    const std::int64_t global = *options.global_batch;
+    if (options.scaling == Scaling::weak) {
+      throw usage_error(
+          fmt::format(
+              "--global-batch {} holds the global batch as replicas are added: that is strong scaling, "
+              "not --scaling weak",
+              global),
+          fmt::format("drop --scaling weak, or use --batch-size {} instead of --global-batch",
+                      std::max<std::int64_t>(global / (largest * accumulate), 1)));
+    }
+    if (options.batch_size && at_largest != global) {
+      throw usage_error(
+          fmt::format("--batch-size {} and --global-batch {} contradict each other: {} replicas x {}{} = {}",
+                      per_replica, global, largest, per_replica,
+                      accumulate > 1 ? fmt::format(" x {} accumulated", accumulate) : "", at_largest),
+          fmt::format("give one of them, or --global-batch {}", at_largest));
+    }
+    const std::int64_t smallest = largest * accumulate;
+    if (global < smallest) {
+      throw usage_error(
+          fmt::format("--global-batch {} is smaller than {} replicas{} need to get one image each", global,
+                      largest, accumulate > 1 ? fmt::format(" with --accumulate {}", accumulate) : ""),
+          fmt::format("use --global-batch {} or more{}", smallest,
+                      accumulate == 1 ? fmt::format(", or --replicas {} or fewer", global)
+                                      : ", or a smaller --accumulate"));
+    }
+    return {Scaling::strong, global};
+  }
+
+  if (at_largest > std::numeric_limits<int>::max()) {
+    throw usage_error(
+        fmt::format("--batch-size {} x {} replicas x --accumulate {} = {} images a step, which is too many",
+                    per_replica, largest, accumulate, at_largest),
+        fmt::format("use --batch-size {} or less",
+                    std::max<std::int64_t>(std::numeric_limits<int>::max() / (largest * accumulate), 1)));
+  }
+  // Under strong scaling --batch-size is what a replica takes at the largest N: the run that was asked for.
+  if (options.scaling == Scaling::strong) return {Scaling::strong, at_largest};
+  return {Scaling::weak, per_replica};
+}
+
+void deal_batch(RunPlan& run, const BatchRule& rule, int accumulate) {
+  const std::int64_t per_replica = rule.fixed * accumulate;
+  run.global_batch =
+      static_cast<int>(rule.scaling == Scaling::weak ? per_replica * run.replicas : rule.fixed);
+  for (int rank = 0; rank < run.replicas; ++rank) {
+    const int images = share_of(run.global_batch, rank, run.replicas);
+    run.replica_batch.push_back(share_of(images, 0, accumulate));
+  }
+}
+
+void place_on_cores(RunPlan& run, const Options& options, const Inventory& inventory) {
+  const int needed = cores_needed(options, run.replicas);
+  const std::string each = options.threads_per_replica > 1
+                               ? fmt::format(" of {} threads", options.threads_per_replica)
+                               : std::string();
+  if (static_cast<std::size_t>(needed) > inventory.cores.size()) {
+    run.simulated = true;
+    run.simulated_reason = fmt::format("{} replicas{} share {} core{}", run.replicas, each,
+                                       inventory.cores.size(), inventory.cores.size() == 1 ? "" : "s");
+    return;
+  }
+  if (needed > usable_cores(inventory)) {
+    run.simulated = true;
+    run.simulated_reason = fmt::format(
+        "{} replica{}{} need {} core{}, but the control group's CPU quota is {:.3g}", run.replicas,
+        run.replicas == 1 ? "" : "s", each, needed, needed == 1 ? "" : "s", inventory.cpu_quota);
+    return;
+  }
+  auto next = inventory.cores.begin();
+  for (int rank = 0; rank < run.replicas; ++rank) {
+    run.cores.emplace_back(next, next + options.threads_per_replica);
+    next += options.threads_per_replica;
+  }
+}
+
+void place(RunPlan& run, const Options& options, const Inventory& inventory) {
+  if (inventory.device == "cpu") {
+    place_on_cores(run, options, inventory);
+  } else if (run.replicas > inventory.gpus) {
+    run.simulated = true;
+    run.simulated_reason = fmt::format("{} replicas share {} GPU{}", run.replicas, inventory.gpus,
+                                       inventory.gpus == 1 ? "" : "s");
+  }
+}
+
+RunPlan make_run(const Options& options, const Inventory& inventory, const BatchRule& rule, int replicas) {
+  RunPlan run;
+  run.strategy = options.strategy;
+  run.replicas = replicas;
+  run.id = fmt::format("{}-{}", run.strategy, replicas);
+  deal_batch(run, rule, options.accumulate);
+  place(run, options, inventory);
+  return run;
+}
+
+void require_delayed_ranks(const Options& options, int largest) {
+  for (const auto& delay : options.injected_delays) {
+    if (delay.rank < largest) continue;
+    throw usage_error(fmt::format("--inject-delay rank={}: there is no such rank among {} replica{}",
+                                  delay.rank, largest, largest == 1 ? "" : "s"),
+                      fmt::format("use a rank from 0 to {}", largest - 1));
+  }
+}
+
+void require_delay_beyond_bases(const Options& options, int largest) {
+  if (options.injected_delays.empty() || largest > 1) return;
+  throw usage_error(
+      "--inject-delay applies at the largest replica count and never to a base, but only 1 replica is "
+      "measured",
+      "use --replicas 2 or more");
+}
+
+void note_uneven_shares(Plan& plan) {
+  for (const auto& run : plan.runs) {
+    if (run.global_batch % run.replicas == 0) continue;
+    const int larger = share_of(run.global_batch, 0, run.replicas);
+    plan.notes.push_back(
+        fmt::format("{}: {} replicas do not divide the global batch of {}, so they take {} or {} images "
+                    "each; gradients are weighted by images",
+                    run.id, run.replicas, run.global_batch, larger, larger - 1));
+  }
+}
+
+void note_simulation(Plan& plan) {
+  for (const auto& run : plan.runs) {
+    if (run.simulated) {
+      plan.notes.push_back(
+          fmt::format("{}: simulated, not a scaling measurement: {}", run.id, run.simulated_reason));
+    }
+  }
+}
+
+}  // namespace
+
+int share_of(int total, int rank, int replicas) {
+  return total / replicas + (rank < total % replicas ? 1 : 0);
+}
+
+Plan make_bench_plan(const Options& options, const Inventory& inventory) {
+  const auto asked = asked_replicas(options, inventory);
+  const int largest = asked.back();
+  require_device(options, inventory, largest);
+  require_delay_beyond_bases(options, largest);
+  require_delayed_ranks(options, largest);
+  const BatchRule rule = batch_rule(options, largest);
+
+  Plan plan;
+  plan.scaling = rule.scaling;
+  Options single = options;
+  single.strategy = single_strategy;
+  RunPlan plain = make_run(single, inventory, rule, 1);
+  plain.id = "plain";
+  plain.base = RunPlan::Base::plain;
+  plan.runs.push_back(std::move(plain));
+  if (options.strategy != single_strategy) {
+    for (const int n : measured_replicas(options, asked)) {
+      plan.runs.push_back(make_run(options, inventory, rule, n));
+      if (n == 1) plan.runs.back().base = RunPlan::Base::strategy;
+    }
+  }
+  note_uneven_shares(plan);
+  note_simulation(plan);
+  return plan;
+}
+
+Plan make_train_plan(const Options& options, const Inventory& inventory) {
+  const int replicas = asked_replicas(options, inventory).back();
+  require_device(options, inventory, replicas);
+  require_delayed_ranks(options, replicas);
+  const BatchRule rule = batch_rule(options, replicas);
+  Plan plan;
+  plan.scaling = rule.scaling;
+  plan.runs.push_back(make_run(options, inventory, rule, replicas));
+  note_uneven_shares(plan);
+  note_simulation(plan);
+  return plan;
+}
+
+}  // namespace dtrain::config
