@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,43 +21,75 @@ class Subject {
   // All ranks begin together and take `steps` steps. Throws Error (run) when one fails, Interrupted when
   // asked to stop.
   virtual StretchRecord run(int steps) = 0;
-  // Fills in what only the subject knows: losses, bytes, memory, hash, notes.
+  // Fills in what only the subject knows: losses, bytes, memory, hash, notes. Called off the clock after
+  // every measured stretch, with measured_steps and skipped_steps counted and with losses and notes empty.
   virtual void describe(RunSamples& samples) = 0;
 };
 
 // Subjects are made when first needed, so that the cost of making them is seen by nobody's clock.
 using SubjectMaker = std::function<std::unique_ptr<Subject>(const config::RunPlan&)>;
 
-struct ProtocolConfig {
-  int rounds = 5;
-  std::optional<int> warmup_steps;  // none = until steady
-  std::optional<int> steps;         // none = as many as min_time needs
-  Seconds min_time{1.0};
-};
-
 // The warm-up rule: step times are taken in windows of `window` steps; warm-up ends when the medians of two
-// windows in a row differ by less than `tolerance`, or after `limit`.
+// windows in a row differ by less than `tolerance`, or after `limit`. The very first step of a run
+// (allocation, first touch, compilation) belongs to no window; a window is cut short where the limit would be
+// passed.
 struct SteadyRule {
   int window = 5;
   double tolerance = 0.05;
   Seconds limit{3.0};
 };
 
-// Seen while measuring; reads nothing back. Called on the measuring thread between stretches.
+struct ProtocolConfig {
+  int rounds = 5;
+  std::optional<int> warmup_steps;  // a round; none = until steady
+  std::optional<int> steps;         // a round; none = as many as min_time needs
+  Seconds min_time{1.0};
+  SteadyRule steady;
+};
+
+// Seen while measuring; reads nothing back. Called on the measuring thread between stretches. Rounds count
+// from 1.
 class Observer {
  public:
   virtual ~Observer() = default;
   virtual void round_begins(const config::RunPlan& plan, int round, int rounds, bool warming_up) = 0;
+  // `samples` holds everything so far, this round included: the moment to write it to a file.
   virtual void round_ended(const Samples& samples, std::size_t run, int round, int rounds) = 0;
+  // The measured stretch itself, for a trace; gone after the call.
+  virtual void stretch_ended(const config::RunPlan&, int /*round*/, const StretchRecord&) {}
+  // Instead of round_ended, when the run failed: RunSamples::failure says why.
+  virtual void run_failed(const Samples&, std::size_t /*run*/, int /*round*/, int /*rounds*/) {}
 };
 
-// Measures every run of the plan in turns: round 1 of each, round 2 of each, ... A run that fails is reported
-// in its RunSamples::failure and left out of later turns; the others go on. `stop` ends the measurement
-// between rounds, with what was measured so far and complete = false.
+// Measures every run of the plan in turns: round 1 of each, round 2 of each, ... Every second turn goes
+// through the runs backwards (1,2,4 then 4,2,1), so that a drift that is the same in every turn favours none
+// of them.
+//
+// A round is: calibration, warm-up, the measured stretch, calibration. Without ProtocolConfig::steps the
+// stretch has the steps that min_time needs at the median step time of the warm-up's last window; where too
+// few steps were warmed up to know that, the first round takes two more, counted as warm-up.
+//
+// A run that fails (an Error of category run) is reported in its RunSamples::failure and left out of later
+// turns; the others go on. Errors of other categories end the measurement. `stop` ends it between rounds,
+// Interrupted at once; both keep what was measured and leave complete = false. Otherwise complete = true: the
+// protocol ran to its end, whether or not a run failed.
 Samples measure(const std::vector<config::RunPlan>& runs, const SubjectMaker& make,
                 const ProtocolConfig& config, Observer& observer, const std::atomic<bool>& stop);
 
 // One stretch reduced to a round's sample.
+//
+// seconds: from the common start to the last rank's last end. step_seconds: from the moment the last rank
+// ended the step before to the moment the last rank ended this one, so that they add up to seconds. images:
+// counted from the records. A rank's mean step runs from the common start to its own last end, and host is
+// what its phases leave of it. Arrivals count in steps in which every rank stamped one: straggler_wait = last
+// arrival - own (at most communicated - own); lateness = own - median of the other ranks' (for two ranks: the
+// other's). A lone rank is never last.
+//
+// Throws Error (run), naming rank and step, where stamps cannot be true: out of order, negative, or phases
+// that add up to more than their step.
 RoundSample reduce(const StretchRecord& stretch);
+
+// Times between the ends of consecutive steps, as above, all of them.
+std::vector<double> step_times(const StretchRecord& stretch);
 
 }  // namespace dtrain::measure

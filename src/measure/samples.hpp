@@ -21,7 +21,7 @@ struct RankPhases {
   double host = 0.0;  // what no stamp covers
   double straggler_wait = 0.0;
   double last_arrivals = 0.0;  // share of steps in which this rank arrived last
-  double lateness = 0.0;       // mean seconds by which it arrived after the median rank
+  double lateness = 0.0;       // mean seconds by which it arrived after the median of the other ranks
   bool arrival_measured = false;
 };
 
@@ -42,7 +42,7 @@ inline constexpr std::size_t max_kept_steps = 2000;
 struct NoiseReading {
   double foreign_load = 0.0;        // cores other processes kept busy, mean over the run's rounds
   double stolen = 0.0;              // cores the hypervisor took
-  double throttled_seconds = 0.0;   // by the control group's CPU quota
+  double throttled_seconds = 0.0;   // by the control group's CPU quota, added over CPUs and rounds
   double calibration_spread = 0.0;  // (max - min) / median of the calibration kernel
 };
 
@@ -66,15 +66,15 @@ struct RunSamples {
   std::string weights_hash;       // of rank 0's weights after the last step
   bool weights_agree = true;      // all ranks had that hash
   double stamp_seconds = 0.0;     // cost of one stamp, measured
-  int stamps_per_step = 0;
-  std::string failure;  // why it ended early; empty = it did not
+  int stamps_per_step = 0;        // by one rank
+  std::string failure;            // why it ended early; empty = it did not
   std::vector<std::string> notes;
 };
 
 struct Samples {
   std::vector<RunSamples> runs;  // plain base first, then ascending in replicas
   std::size_t peak_process_bytes = 0;
-  bool complete = false;
+  bool complete = false;  // the protocol ran to its end; says nothing of failures
 };
 
 }  // namespace dtrain::measure
