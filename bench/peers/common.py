@@ -71,7 +71,7 @@ class Trainer:
 
 
 def parse_arguments(framework, modes, in_process):
-    parser = argparse.ArgumentParser(description=f"Measures training in {framework}; writes {'dtrain.result/1'}.")
+    parser = argparse.ArgumentParser(description=f"Measures training in {framework}; writes a dtrain.result/1.")
     parser.add_argument("--model", choices=sorted(PARAMETERS), default="cnn")
     parser.add_argument("--batch-size", type=int, default=64, help="images a replica takes in a step (64)")
     parser.add_argument("--replicas", type=int, default=1, help="one core each (1)")
@@ -292,7 +292,7 @@ def percentiles(rounds):
 def machine():
     with open("/proc/cpuinfo") as f:
         cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), platform.machine())
-    return {"key": os.environ.get("DTRAIN_MACHINE_KEY", ""), "cpu": cpu, "cores": os.cpu_count(),
+    return {"key": os.environ.get("PEER_MACHINE_KEY", ""), "cpu": cpu, "cores": os.cpu_count(),
             "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "devices": [], "driver": ""}
 
 
@@ -312,7 +312,7 @@ def result_of(framework, work, cores, ranks):
     steps = sum(r["steps"] for r in rounds)
     why = "a peer's file holds one run; its base is another launch"
     run = {"id": f"{framework}-{work.mode}-{strategy}-{work.replicas}", "strategy": strategy,
-           "base": "strategy" if work.replicas == 1 else None, "replicas": work.replicas, "simulated": False,
+           "base": "plain" if work.replicas == 1 else None, "replicas": work.replicas, "simulated": False,
            "global_batch": work.batch * work.replicas, "replica_batch": [work.batch] * work.replicas,
            "cores": [[c] for c in cores[:work.replicas]],
            "images_per_second": {"median": statistics.median(rates), "low": min(rates), "high": max(rates)},
