@@ -1,0 +1,122 @@
+// The tables of README.md come from the registries and from the flags themselves. Where one differs the test shows how
+// it should read; with DTRAIN_UPDATE_README set it writes it into the file instead.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/text.hpp"
+#include "cli/arguments.hpp"
+#include "cli/command.hpp"
+#include "comm/communicator.hpp"
+#include "kernels/optimizer.hpp"
+#include "model/zoo.hpp"
+#include "report/writer.hpp"
+#include "strategy/strategy.hpp"
+#include "train/schedule.hpp"
+
+namespace dtrain {
+namespace {
+
+std::string read_readme() {
+  std::ifstream in(DTRAIN_README);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// A cell of a Markdown table: a bar would end it.
+std::string cell(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+template <class Value>
+std::string rows_of(const std::string& flag, const Registry<Value>& registry) {
+  std::string text;
+  for (const auto& entry : registry.entries()) {
+    text += fmt::format("| {} | `{}` | {} |\n", text.empty() ? flag : "", entry.name, cell(entry.summary));
+  }
+  return text;
+}
+
+std::string choices_table() {
+  return "| flag | name | what it is |\n|---|---|---|\n" + rows_of("`--strategy`", strategy::strategies()) +
+         rows_of("`--model`", model::zoo()) + rows_of("`--optimizer`", kernels::optimizers()) +
+         rows_of("`--schedule`", train::schedules()) + rows_of("`--comm`", comm::local_communicators()) +
+         rows_of("`--format`", report::writers());
+}
+
+std::string commands_table() {
+  std::string text = "| command | does |\n|---|---|\n";
+  for (const auto& command : cli::make_commands()) {
+    text += fmt::format("| `{}` | {} |\n", command->name(), cell(command->summary()));
+  }
+  return text;
+}
+
+std::string flag_cell(const cli::FlagEntry& flag) {
+  std::vector<std::string> names;
+  for (const auto& name : flag.names) names.push_back("`" + name + "`");
+  std::string text = join(names, ", ");
+  if (!flag.choices.empty()) text += " " + cell("`" + join(flag.choices, "|") + "`");
+  return text;
+}
+
+// Flags that read the same in several commands are one row, which names them; in the order of the commands.
+std::string flags_table() {
+  std::vector<std::pair<std::string, std::string>> order;
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> commands;
+  for (const auto& command : cli::make_commands()) {
+    for (const auto& flag : cli::flags_of(*command)) {
+      if (flag.names.empty()) continue;
+      const std::pair<std::string, std::string> row{flag_cell(flag), cell(flag.summary)};
+      if (!commands.contains(row)) order.push_back(row);
+      commands[row].push_back(command->name());
+    }
+  }
+  std::string text = "| flag | meaning [default] | of |\n|---|---|---|\n";
+  for (const auto& row : order) {
+    text += fmt::format("| {} | {} | {} |\n", row.first, row.second, join(commands[row], ", "));
+  }
+  return text;
+}
+
+// The part of the README between `<!-- NAME -->` and `<!-- /NAME -->` is `expected`.
+void expect_table(const std::string& name, const std::string& expected) {
+  const std::string begin = fmt::format("<!-- {} -->\n", name);
+  const std::string end = fmt::format("<!-- /{} -->", name);
+  std::string readme = read_readme();
+  const auto from = readme.find(begin);
+  const auto to = readme.find(end);
+  ASSERT_TRUE(from != std::string::npos && to != std::string::npos && from < to)
+      << "README.md has no part between " << begin << "and " << end;
+  const std::size_t start = from + begin.size();
+  if (std::getenv("DTRAIN_UPDATE_README") != nullptr) {
+    readme.replace(start, to - start, expected);
+    std::ofstream(DTRAIN_README) << readme;
+    return;
+  }
+  EXPECT_EQ(readme.substr(start, to - start), expected)
+      << "DTRAIN_UPDATE_README=1 in the environment of this test writes the table";
+}
+
+TEST(Readme, ListsTheCommands) { expect_table("commands", commands_table()); }
+TEST(Readme, ListsEveryFlag) { expect_table("flags", flags_table()); }
+TEST(Readme, ListsWhatIsRegistered) { expect_table("choices", choices_table()); }
+
+TEST(Readme, StatesEveryExitCode) {
+  const std::string readme = read_readme();
+  for (const ExitCode code : {ExitCode::fine, ExitCode::usage, ExitCode::environment, ExitCode::data, ExitCode::run,
+                              ExitCode::interrupted}) {
+    EXPECT_NE(readme.find(fmt::format("\n| {} | ", static_cast<int>(code))), std::string::npos)
+        << "exit code " << static_cast<int>(code);
+  }
+}
+
+}  // namespace
+}  // namespace dtrain
