@@ -12,8 +12,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const stats::RunSummary no_summary;
-
 std::string why_no_budget(const measure::RunSamples& run) {
   if (!run.failure.empty()) return "the run failed: " + run.failure;
   if (run.plan.base != config::RunPlan::Base::none) return "a base loses nothing against itself";
@@ -52,26 +50,6 @@ Json environment_of(const Result& result) {
   Json environment = Json::object();
   for (const auto& [name, value] : result.environment) environment[name] = value;
   return environment;
-}
-
-Json to_node(const Result& result) {
-  Json root = Json::object();
-  Saver saver(root);
-  saver.value("schema", std::string(Result::schema));
-  saver.value("complete", result.samples.complete);
-  fact_fields(saver, result);
-  root["environment"] = environment_of(result);
-  saver.list("runs", result.samples.runs.size(), [&](Saver& entry, std::size_t i) {
-    const auto& run = result.samples.runs[i];
-    plan_fields(entry, run.plan);
-    summary_fields(entry, i < result.summary.runs.size() ? result.summary.runs[i] : no_summary,
-                   why_no_budget(run));
-    samples_fields(entry, run);
-  });
-  saver.value("peak_process_bytes", result.samples.peak_process_bytes);
-  saver.value("verdict", result.summary.verdict);
-  saver.value("warnings", all_warnings(result));
-  return root;
 }
 
 Json parse(const std::string& text, const std::string& file) {
@@ -130,6 +108,11 @@ void load(Loader& a, Result& result) {
 
 }  // namespace
 
+const stats::RunSummary& summary_of(const Result& result, std::size_t run) {
+  static const stats::RunSummary none;
+  return run < result.summary.runs.size() ? result.summary.runs[run] : none;
+}
+
 std::vector<std::string> all_warnings(const Result& result) {
   std::vector<std::string> warnings;
   for (const auto* list : {&result.warnings, &result.summary.warnings}) {
@@ -140,11 +123,26 @@ std::vector<std::string> all_warnings(const Result& result) {
   return warnings;
 }
 
-std::string to_json(const Result& result) { return to_text(to_node(result)); }
-
-std::string to_compact_json(const Result& result) {
-  return to_node(result).dump(-1, ' ', false, Json::error_handler_t::replace);
+Json to_node(const Result& result) {
+  Json root = Json::object();
+  Saver saver(root);
+  saver.value("schema", std::string(Result::schema));
+  saver.value("complete", result.samples.complete);
+  fact_fields(saver, result);
+  root["environment"] = environment_of(result);
+  saver.list("runs", result.samples.runs.size(), [&](Saver& entry, std::size_t i) {
+    const auto& run = result.samples.runs[i];
+    plan_fields(entry, run.plan);
+    summary_fields(entry, summary_of(result, i), why_no_budget(run));
+    samples_fields(entry, run);
+  });
+  saver.value("peak_process_bytes", result.samples.peak_process_bytes);
+  saver.value("verdict", result.summary.verdict);
+  saver.value("warnings", all_warnings(result));
+  return root;
 }
+
+std::string to_json(const Result& result) { return to_text(to_node(result)); }
 
 Result read_result(const fs::path& path) {
   std::error_code error;

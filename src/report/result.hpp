@@ -57,12 +57,14 @@ struct Result {
   std::vector<std::string> warnings;
 };
 
+// Empty where the samples were not summarised.
+const stats::RunSummary& summary_of(const Result& result, std::size_t run);
+
 // The command's warnings and those that the samples gave rise to, each once.
 std::vector<std::string> all_warnings(const Result& result);
 
 // Strict JSON, no NaN: null and a reason. results/schema.json describes it.
 std::string to_json(const Result& result);
-std::string to_compact_json(const Result& result);  // on one line
 
 // `path` is a result file, or a folder that holds a result.json. A data error names file and key. The summary
 // is the file's own; whoever judges works it out again with stats::summarise.

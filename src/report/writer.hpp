@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "base/registry.hpp"
@@ -11,7 +12,8 @@ namespace dtrain::report {
 class Writer {
  public:
   virtual ~Writer() = default;
-  virtual std::string file_name() const = 0;  // fixed: result.json, result.csv, result.md, report.html
+  // Fixed: result.json, result.csv, result.md, report.html; empty for console, which makes no file.
+  virtual std::string file_name() const = 0;
   virtual std::string render(const Result& result) const = 0;
 };
 

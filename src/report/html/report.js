@@ -1,0 +1,233 @@
+'use strict';
+(() => {
+  const root = document.documentElement;
+  root.dataset.errors = '0';
+  addEventListener('error', () => { root.dataset.errors = String(Number(root.dataset.errors) + 1); });
+
+  const result = JSON.parse(document.getElementById('result').textContent);
+  const runs = result.runs;
+  const color = (name) => getComputedStyle(root).getPropertyValue('--' + name).trim();
+  const runColor = (i) => color('run-' + (i % 6));
+  const partColor = (i) => color('part-' + Math.min(i, 6));
+  const label = (run) => run.id + (run.simulated ? ' (simulated)' : '');
+  const short = (x) => Number(x).toLocaleString('en-US', {maximumSignificantDigits: 4});
+  const axis = (title, more = {}) => ({
+    title: {display: true, text: title, color: color('soft')},
+    ticks: {color: color('soft')},
+    grid: {color: color('line'), borderColor: color('line')},
+    ...more,
+  });
+  const median = (xs) => {
+    const sorted = [...xs].sort((a, b) => a - b);
+    return sorted[Math.floor(sorted.length / 2)];
+  };
+
+  // Intervals of a dataset as vertical lines with caps; `whiskers` holds {low, high} beside each point.
+  const whiskers = {
+    id: 'whiskers',
+    afterDatasetsDraw(chart) {
+      chart.data.datasets.forEach((dataset, i) => {
+        if (!dataset.whiskers || !chart.isDatasetVisible(i)) return;
+        const {ctx, scales: {y}} = chart;
+        ctx.save();
+        ctx.strokeStyle = dataset.borderColor;
+        ctx.lineWidth = 1.5;
+        chart.getDatasetMeta(i).data.forEach((point, k) => {
+          const {low, high} = dataset.whiskers[k];
+          if (low == null || high == null) return;
+          const [top, bottom] = [y.getPixelForValue(high), y.getPixelForValue(low)];
+          ctx.beginPath();
+          ctx.moveTo(point.x, top);
+          ctx.lineTo(point.x, bottom);
+          for (const end of [top, bottom]) {
+            ctx.moveTo(point.x - 5, end);
+            ctx.lineTo(point.x + 5, end);
+          }
+          ctx.stroke();
+        });
+        ctx.restore();
+      });
+    },
+  };
+
+  // Each returns {config, text}: what to draw, and the same in words; or {empty}: why there is nothing to draw.
+
+  function speedup() {
+    const points = runs.filter((run) => run.speedup != null && run.base !== 'plain')
+        .map((run) => ({x: run.replicas, y: run.speedup, low: run.speedup_low, high: run.speedup_high}));
+    if (points.length === 0) return {empty: 'No speed-up to show: nothing was measured beside a base of one replica, or all of it is simulated.'};
+    const largest = Math.max(...points.map((p) => p.x));
+    return {
+      text: 'Speed-up ' + points.map((p) => `${short(p.y)} [${short(p.low)}, ${short(p.high)}] at N = ${p.x}`).join('; '),
+      config: {
+        type: 'scatter',
+        data: {datasets: [
+          {label: 'measured, with 95 % interval', data: points, whiskers: points, showLine: true, borderColor: color('accent'), backgroundColor: color('accent'), pointRadius: 4},
+          {label: 'ideal', data: [{x: 0, y: 0}, {x: largest, y: largest}], showLine: true, borderColor: color('soft'), borderDash: [6, 5], borderWidth: 1.5, pointRadius: 0},
+        ]},
+        options: {scales: {
+          x: axis('replicas N', {min: 0, max: largest + 0.25, afterBuildTicks: (a) => { a.ticks = points.map((p) => ({value: p.x})); }}),
+          y: axis('speed-up, times N = 1', {beginAtZero: true}),
+        }},
+      },
+    };
+  }
+
+  function stacked(rows, names, horizontal, title, unit, limits = {}) {
+    const bars = names.map((name, i) => ({
+      label: name, data: rows.map((row) => row.values[i]), backgroundColor: partColor(i), maxBarThickness: 64,
+    }));
+    const values = axis(title, {stacked: true, ...limits});
+    const categories = axis(horizontal ? 'rank' : 'run', {stacked: true, grid: {display: false, borderColor: color('line')}});
+    return {
+      text: rows.map((row) => `${row.name}: ` + names.map((name, i) => `${name} ${short(row.values[i])} ${unit}`).join(', ')).join('; '),
+      config: {
+        type: 'bar',
+        data: {labels: rows.map((row) => row.name), datasets: bars},
+        options: {
+          indexAxis: horizontal ? 'y' : 'x',
+          scales: horizontal ? {x: values, y: categories} : {x: categories, y: values},
+          plugins: {tooltip: {callbacks: {label: (item) => `${item.dataset.label}: ${short(item.raw)} ${unit}`}}},
+        },
+      },
+    };
+  }
+
+  function budget() {
+    const shown = runs.filter((run) => run.budget);
+    if (shown.length === 0) return {empty: 'No loss budget: it needs a base and a run with more than one replica.'};
+    const names = ['useful', ...shown[0].budget.parts.map((part) => part.name)];
+    const rows = shown.map((run) => ({
+      name: label(run), values: [run.budget.useful_percent, ...run.budget.parts.map((part) => part.percent)],
+    }));
+    return stacked(rows, names, false, '% of the measured step', '%', {suggestedMax: 100});
+  }
+
+  function ranks() {
+    const run = runs.filter((r) => r.rounds.some((round) => round.ranks && round.ranks.length)).sort((a, b) => a.replicas - b.replicas).pop();
+    if (!run) return {empty: 'No phases were recorded.'};
+    const rounds = run.rounds.filter((round) => round.ranks && round.ranks.length);
+    const mean = (rank, get) => rounds.reduce((sum, round) => sum + (get(round.ranks[rank]) || 0), 0) / rounds.length * 1e3;
+    const parts = {
+      forward: (r) => r.phases.forward,
+      input: (r) => r.phases.input,
+      backward: (r) => r.phases.backward,
+      waiting: (r) => r.straggler_wait_seconds,
+      communication: (r) => r.phases.communication - (r.straggler_wait_seconds || 0),
+      update: (r) => r.phases.update,
+      host: (r) => r.phases.host,
+    };
+    const rows = rounds[0].ranks.map((rank, i) => ({
+      name: rank.name || `rank ${i}`, values: Object.values(parts).map((get) => mean(i, get)),
+    }));
+    const drawn = stacked(rows, Object.keys(parts), true, `ms a step, ${label(run)}`, 'ms');
+    drawn.text = `${label(run)}. ${drawn.text}`;
+    return drawn;
+  }
+
+  function lines(datasets, x, y, text, more = {}) {
+    return {text, config: {
+      type: 'line',
+      data: {datasets: datasets.map((d, i) => ({borderColor: runColor(d.run ?? i), backgroundColor: runColor(d.run ?? i), borderWidth: 2, ...d}))},
+      options: {scales: {x: {type: 'linear', ...x}, y}, ...more},
+    }};
+  }
+
+  function steps() {
+    const shown = runs.map((run, i) => ({run, i, ms: run.rounds.flatMap((round) => round.step_seconds || []).map((s) => s * 1e3)}))
+        .filter((entry) => entry.ms.length > 0);
+    if (shown.length === 0) return {empty: 'No step times were kept.'};
+    const all = shown.flatMap((entry) => entry.ms).sort((a, b) => a - b);
+    const cut = all[Math.floor((all.length - 1) * 0.995)];
+    const margin = Math.max((cut - all[0]) * 0.02, cut * 0.01);
+    const [low, high, bins] = [Math.max(0, all[0] - margin), cut + margin, 48];
+    const width = (high - low) / bins;
+    const datasets = shown.map(({run, i, ms}) => {
+      const counts = new Array(bins).fill(0);
+      for (const value of ms) counts[Math.min(bins - 1, Math.floor((value - low) / width))] += 1;
+      const data = counts.map((n, k) => ({x: low + k * width, y: n / ms.length * 100}));
+      data.push({x: high, y: data[bins - 1].y});
+      return {label: label(run), run: i, data, stepped: 'before', pointRadius: 0, fill: 'origin', backgroundColor: runColor(i) + '30', borderWidth: 1.5};
+    });
+    datasets.forEach((d) => { d.stepped = 'before'; });
+    return lines(datasets, axis('step time, ms', {min: low, max: high}), axis('% of the steps', {beginAtZero: true}),
+        'Step time ' + shown.map(({run, ms}) => `${label(run)}: median ${short(median(ms))} ms of ${ms.length} steps`).join('; '));
+  }
+
+  function rounds() {
+    const shown = runs.map((run, i) => ({run, i})).filter(({run}) => run.rounds.length > 0);
+    if (shown.length === 0) return {empty: 'No round was measured.'};
+    const rate = (round) => round.images / round.seconds;
+    const datasets = shown.map(({run, i}) => ({
+      label: label(run), run: i, pointRadius: 3.5, data: run.rounds.map((round, k) => ({x: k + 1, y: rate(round)})),
+    }));
+    const last = Math.max(...shown.map(({run}) => run.rounds.length));
+    return lines(datasets, axis('round', {min: 0.5, max: last + 0.5, ticks: {stepSize: 1, color: color('soft'), callback: (v) => Number.isInteger(v) ? v : ''}}),
+        axis('images/s, all replicas', {beginAtZero: true}),
+        'Images per second by round ' + shown.map(({run}) => `${label(run)}: ${run.rounds.map((r) => short(rate(r))).join(', ')}`).join('; '));
+  }
+
+  function loss() {
+    const shown = runs.map((run, i) => ({run, i, data: (run.losses || []).map((y, k) => ({x: k + 1, y})).filter((p) => p.y != null)}))
+        .filter((entry) => entry.data.length > 0);
+    if (shown.length === 0) return {empty: 'No losses were recorded.'};
+    const datasets = shown.map(({run, i, data}) => ({label: label(run), run: i, data, parsing: false, pointRadius: data.length > 1 ? 0 : 3, borderWidth: 1.3}));
+    return lines(datasets, axis('step', {min: 0}), axis('cross-entropy, nats', {beginAtZero: true}),
+        'Loss ' + shown.map(({run, data}) => `${label(run)}: ${short(data[0].y)} at step 1, ${short(data[data.length - 1].y)} at step ${data[data.length - 1].x}`).join('; '),
+        {parsing: false, plugins: {decimation: {enabled: true, algorithm: 'min-max'}}});
+  }
+
+  function accuracy() {
+    const shown = runs.map((run, i) => ({run, i})).filter(({run}) => run.evaluations && run.evaluations.length > 0);
+    if (shown.length === 0) return {empty: 'Nothing was evaluated.'};
+    const datasets = shown.map(({run, i}) => ({
+      label: label(run), run: i, pointRadius: 3.5, data: run.evaluations.map((e) => ({x: e.seconds, y: e.accuracy * 100})),
+    }));
+    return lines(datasets, axis('training time, s', {min: 0}), axis('accuracy, %', {suggestedMin: 0, suggestedMax: 100}),
+        'Accuracy ' + shown.map(({run}) => `${label(run)}: ${run.evaluations.map((e) => `${short(e.accuracy * 100)} % after epoch ${e.epoch}`).join(', ')}`).join('; '));
+  }
+
+  const makers = {speedup, budget, steps, rounds, ranks, loss, accuracy};
+  let charts = [];
+
+  function draw() {
+    charts.forEach((chart) => chart.destroy());
+    charts = [];
+    Chart.defaults.animation = false;
+    Chart.defaults.responsive = true;
+    Chart.defaults.maintainAspectRatio = false;
+    Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+    Chart.defaults.color = color('ink');
+    Chart.defaults.plugins.legend.position = 'bottom';
+    Chart.defaults.plugins.legend.labels.boxWidth = 14;
+    let empty = 0;
+    for (const [id, make] of Object.entries(makers)) {
+      const canvas = document.getElementById(id);
+      if (!canvas) {
+        empty += 1;
+        continue;
+      }
+      const made = make();
+      if (made.empty) {
+        const note = Object.assign(document.createElement('p'), {className: 'empty', textContent: made.empty});
+        if (canvas.closest('figure.optional')) canvas.closest('figure').remove();
+        else canvas.replaceWith(note);
+        empty += 1;
+        continue;
+      }
+      canvas.setAttribute('role', 'img');
+      canvas.setAttribute('aria-label', made.text);
+      canvas.textContent = made.text;
+      charts.push(new Chart(canvas, {...made.config, plugins: [whiskers]}));
+    }
+    // What was drawn stands on the root element, so that tests and tools need not look at pixels.
+    const inked = charts.filter(({canvas, ctx}) => canvas.width > 0 && canvas.height > 0 &&
+        ctx.getImageData(0, 0, canvas.width, canvas.height).data.some((byte) => byte !== 0));
+    root.dataset.charts = String(inked.length);
+    root.dataset.empty = String(empty);
+    root.dataset.requests = String(performance.getEntriesByType('resource').length);
+  }
+
+  draw();
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
+})();

@@ -1,0 +1,400 @@
+#include "report/tables.hpp"
+
+#include <numeric>
+
+#include "base/text.hpp"
+#include "report/format.hpp"
+
+namespace dtrain::report {
+
+namespace {
+
+using Base = config::RunPlan::Base;
+
+constexpr const char* nothing = "-";
+
+std::string efficiency_cell(const measure::RunSamples& run,
+                            const std::optional<stats::Interval>& efficiency) {
+  if (!run.failure.empty()) return "failed";
+  if (run.plan.simulated) return "simulated";
+  if (efficiency) return percent_of_one(*efficiency);
+  return run.plan.base == Base::none ? nothing : "base";
+}
+
+std::string name_of(const measure::RunSamples& run) {
+  return run.plan.id + (run.plan.simulated ? " (simulated)" : "");
+}
+
+std::vector<std::string> scaling_row(const measure::RunSamples& run, const stats::RunSummary& s) {
+  if (run.rounds.empty()) {
+    const std::string state = run.failure.empty() ? "not measured" : "failed";
+    return {
+        name_of(run), std::to_string(run.plan.replicas), state, nothing, nothing, nothing, nothing, nothing,
+        nothing};
+  }
+  const bool scaled = !run.plan.simulated && run.failure.empty();
+  return {name_of(run),
+          std::to_string(run.plan.replicas),
+          rate(s.images_per_second),
+          fmt::format("{} / {} / {}", milliseconds(s.step_seconds.p50), milliseconds(s.step_seconds.p95),
+                      milliseconds(s.step_seconds.p99)),
+          scaled && s.speedup ? factor(s.speedup->median) : nothing,
+          efficiency_cell(run, s.efficiency),
+          efficiency_cell(run, s.efficiency_against_plain),
+          bytes(static_cast<double>(run.replica_bytes)),
+          s.steadiness.stable ? "yes" : "NO"};
+}
+
+std::string listed(const std::vector<int>& numbers) { return fmt::format("{}", fmt::join(numbers, ", ")); }
+
+struct Batches {
+  std::vector<int> replicas;
+  std::vector<int> global;
+  std::vector<int> replica;  // largest share a step
+};
+
+Batches batches_of(const Result& result) {
+  Batches out;
+  for (const auto& run : result.samples.runs) {
+    if (run.plan.base == Base::plain) continue;
+    out.replicas.push_back(run.plan.replicas);
+    out.global.push_back(run.plan.global_batch);
+    out.replica.push_back(run.plan.replica_batch.empty() ? 0 : run.plan.replica_batch.front());
+  }
+  return out;
+}
+
+bool all_equal(const std::vector<int>& values) {
+  return std::adjacent_find(values.begin(), values.end(), std::not_equal_to<>()) == values.end();
+}
+
+std::string batch_fact(const Result& result) {
+  const Batches b = batches_of(result);
+  if (b.replicas.empty()) return nothing;
+  const auto values = [](const std::vector<int>& list) {
+    return all_equal(list) ? count(list.front()) : listed(list);
+  };
+  const int accumulate = result.options.accumulate;
+  std::string text =
+      fmt::format("{} images a replica{}, {} a step over all replicas (global)", values(b.replica),
+                  accumulate > 1 ? " and micro-step" : "", values(b.global));
+  if (accumulate > 1) text += fmt::format(", {} micro-steps a step", accumulate);
+  if (!all_equal(b.replica) || !all_equal(b.global)) text += fmt::format(" at N = {}", listed(b.replicas));
+  return text;
+}
+
+std::string device_fact(const Result& result) {
+  std::string text = result.device;
+  if (!result.device_reason.empty()) text += ": " + result.device_reason;
+  if (result.device == "cpu") {
+    const int threads = result.options.threads_per_replica;
+    text += fmt::format("; {} core{} a replica", threads, threads == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string measuring_fact(const Result& result) {
+  const auto& o = result.options;
+  const std::string warmup = o.warmup ? fmt::format("{} warm-up steps", *o.warmup) : "warm-up until steady";
+  const std::string length =
+      o.steps ? fmt::format("{} steps", *o.steps) : fmt::format("at least {}", duration(o.min_time.count()));
+  return fmt::format("{} round{} of {} each, all N in turns, after {}", o.rounds, o.rounds == 1 ? "" : "s",
+                     length, warmup);
+}
+
+std::string data_fact(const DatasetInfo& dataset) {
+  std::string text =
+      fmt::format("{}, {} images", dataset.name, count(static_cast<std::int64_t>(dataset.images)));
+  if (!dataset.checksum.empty()) text += ", checksum " + dataset.checksum;
+  return text;
+}
+
+const measure::RunSamples* largest_measured(const Result& result, std::size_t& index) {
+  const measure::RunSamples* found = nullptr;
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    const auto& run = result.samples.runs[i];
+    if (run.rounds.empty() || (found != nullptr && run.plan.replicas < found->plan.replicas)) continue;
+    found = &run;
+    index = i;
+  }
+  return found;
+}
+
+double mean_over_rounds(const measure::RunSamples& run, std::size_t rank, double measure::RankPhases::*part) {
+  double sum = 0.0;
+  int rounds = 0;
+  for (const auto& round : run.rounds) {
+    if (rank >= round.ranks.size()) continue;
+    sum += round.ranks[rank].*part;
+    ++rounds;
+  }
+  return rounds == 0 ? 0.0 : sum / rounds;
+}
+
+}  // namespace
+
+std::vector<Fact> command_facts(const Result& result) {
+  const auto& o = result.options;
+  const Batches b = batches_of(result);
+  const bool weak = result.scaling == config::Scaling::weak;
+  std::vector<Fact> facts = {
+      {"model", fmt::format("{}, {} parameters, {} an image in training{}", result.model.name,
+                            count(static_cast<std::int64_t>(result.model.parameters)),
+                            flops(result.model.training_flops_per_image),
+                            result.model.batch_statistics ? ", batch statistics a replica" : "")},
+      {"strategy",
+       fmt::format("{}, N = {} replica{}", o.strategy, b.replicas.empty() ? "?" : listed(b.replicas),
+                   b.replicas == std::vector{1} ? "" : "s")},
+      {"device", device_fact(result)},
+      {"batch", batch_fact(result)},
+      {"scaling", weak ? "weak: the batch of a replica is held as N grows"
+                       : "strong: the global batch is held as N grows"},
+      {"precision", config::name(o.precision)},
+      {"optimizer",
+       fmt::format("{}, learning rate {}, {} schedule", o.optimizer, o.learning_rate, o.schedule)},
+      {"data", data_fact(result.dataset)},
+      {"measuring", measuring_fact(result)}};
+  for (const auto& delay : o.injected_delays) {
+    facts.push_back({"injected", fmt::format("rank {} sleeps {} ms in {} of every step at the largest N",
+                                             delay.rank, delay.milliseconds, config::name(delay.phase))});
+  }
+  return facts;
+}
+
+std::vector<Fact> machine_facts(const Result& result) {
+  const auto& m = result.machine;
+  std::vector<Fact> facts = {{"processor", fmt::format("{}, {} cores", m.cpu, m.cores)},
+                             {"memory", bytes(static_cast<double>(m.memory))},
+                             {"devices", m.devices.empty() ? "no accelerator" : join(m.devices, ", ")}};
+  if (!m.driver.empty()) facts.push_back({"driver", m.driver});
+  facts.push_back({"machine key", m.key});
+  facts.push_back({"build", fmt::format("dtrain {} ({}), {}, {}", result.build.version, result.build.commit,
+                                        result.build.compiler, result.build.build_type)});
+  if (!result.libraries.empty()) facts.push_back({"libraries", join(result.libraries, ", ")});
+  facts.push_back({"created", result.created});
+  return facts;
+}
+
+Table scaling_table(const Result& result) {
+  Table table{.title = "Scaling",
+              .caption =
+                  "images/s: median over rounds [95 % bootstrap interval]. Step: percentiles over all steps. "
+                  "Speed-up and efficiency: against N = 1 through the strategy, paired by round; "
+                  "efficiency = speed-up / N [95 % interval]. Plain loop: the same against one device "
+                  "without a strategy. Memory: largest replica's own allocations.",
+              .columns = {{"run"},
+                          {"N", true},
+                          {"images/s [95 %]", true},
+                          {"step ms p50 / p95 / p99", true},
+                          {"speed-up", true},
+                          {"efficiency [95 %]", true},
+                          {"against plain loop [95 %]", true},
+                          {"memory", true},
+                          {"steady"}},
+              .rows = {}};
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    table.rows.push_back(scaling_row(result.samples.runs[i], summary_of(result, i)));
+  }
+  return table;
+}
+
+Table budget_table(const Result& result) {
+  Table table{
+      .title = "Loss budget",
+      .caption =
+          "Share of the measured step, mean over ranks; useful = the step if N replicas cost nothing. "
+          "A column adds up to 100 %; a negative part was faster than in the base.",
+      .columns = {},
+      .rows = {}};
+  std::vector<std::pair<std::string, const stats::LossBudget*>> budgets;
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    const auto& budget = summary_of(result, i).budget;
+    if (budget) budgets.emplace_back(name_of(result.samples.runs[i]), &*budget);
+  }
+  if (budgets.empty()) return table;
+  table.columns.push_back({"part of the step"});
+  for (const auto& [id, budget] : budgets) table.columns.push_back({id, true});
+  const auto add_row = [&](const std::string& name, auto cell) {
+    auto& row = table.rows.emplace_back(std::vector{name});
+    for (const auto& [id, budget] : budgets) row.push_back(cell(*budget));
+  };
+  add_row("useful", [](const auto& budget) { return percent(budget.useful_percent); });
+  for (std::size_t part = 0; part < budgets.front().second->parts.size(); ++part) {
+    add_row(budgets.front().second->parts[part].name, [&](const auto& budget) {
+      return part < budget.parts.size() ? percent(budget.parts[part].percent) : nothing;
+    });
+  }
+  add_row("measured step, ms", [](const auto& budget) { return milliseconds(budget.measured_seconds); });
+  add_row("ideal step, ms", [](const auto& budget) { return milliseconds(budget.ideal_seconds); });
+  if (std::any_of(budgets.begin(), budgets.end(),
+                  [](const auto& b) { return !b.second->arrivals_measured; })) {
+    table.caption += " Where arrivals were not measured, stragglers cannot be told from communication.";
+  }
+  return table;
+}
+
+Table phase_table(const Result& result) {
+  using measure::RankPhases;
+  Table table{.title = "Phases by rank",
+              .caption =
+                  "Mean milliseconds a step over all rounds. Communication contains waiting for stragglers "
+                  "(arrival of the rank until the last rank's). Last: share of steps in which the rank "
+                  "arrived last; late: mean time after the median rank.",
+              .columns = {{"run"}, {"rank"}},
+              .rows = {}};
+  constexpr std::pair<const char*, double RankPhases::*> parts[] = {
+      {"input", &RankPhases::input},
+      {"forward", &RankPhases::forward},
+      {"backward", &RankPhases::backward},
+      {"communication", &RankPhases::communication},
+      {"waiting", &RankPhases::straggler_wait},
+      {"update", &RankPhases::update},
+      {"host", &RankPhases::host},
+      {"late", &RankPhases::lateness}};
+  for (const auto& part : parts) table.columns.push_back({part.first, true});
+  table.columns.push_back({"last", true});
+  for (const auto& run : result.samples.runs) {
+    const std::size_t ranks = run.rounds.empty() ? 0 : run.rounds.front().ranks.size();
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const bool arrivals = run.rounds.front().ranks[rank].arrival_measured;
+      auto& row = table.rows.emplace_back(std::vector{run.plan.id, fmt::format("rank {}", rank)});
+      for (const auto& [name, part] : parts) {
+        const bool needs_arrival = part == &RankPhases::straggler_wait || part == &RankPhases::lateness;
+        row.push_back(needs_arrival && !arrivals ? nothing : milliseconds(mean_over_rounds(run, rank, part)));
+      }
+      row.push_back(arrivals ? percent(100 * mean_over_rounds(run, rank, &RankPhases::last_arrivals))
+                             : nothing);
+    }
+  }
+  return table;
+}
+
+Table evaluation_table(const Result& result) {
+  Table table{
+      .title = "Evaluation",
+      .caption = "On the test images; time is training time, evaluation left out.",
+      .columns = {{"run"}, {"epoch", true}, {"training time", true}, {"loss", true}, {"accuracy", true}},
+      .rows = {}};
+  for (const auto& run : result.samples.runs) {
+    for (const auto& e : run.evaluations) {
+      table.rows.push_back({run.plan.id, std::to_string(e.epoch), duration(e.seconds),
+                            fmt::format("{:.4f}", e.loss), fmt::format("{:.2f} %", e.accuracy * 100)});
+    }
+  }
+  return table;
+}
+
+std::vector<std::string> straggler_lines(const Result& result) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    const auto& straggler = summary_of(result, i).straggler;
+    if (!straggler) continue;
+    lines.push_back(
+        fmt::format("{}: rank {} arrives last in {} of steps, {} ms after the median rank, "
+                    "and loses it in {}",
+                    result.samples.runs[i].plan.id, straggler->rank, percent(straggler->last_share * 100),
+                    milliseconds(straggler->seconds_late), config::name(straggler->phase)));
+  }
+  return lines;
+}
+
+std::vector<std::string> failure_lines(const Result& result) {
+  std::vector<std::string> lines;
+  for (const auto& run : result.samples.runs) {
+    if (!run.failure.empty()) lines.push_back(run.plan.id + " failed: " + run.failure);
+  }
+  return lines;
+}
+
+std::vector<std::string> note_lines(const Result& result) {
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    const auto& run = result.samples.runs[i];
+    for (const auto& note : run.notes) lines.push_back(run.plan.id + ": " + note);
+    if (run.skipped_steps > 0) {
+      lines.push_back(fmt::format("{}: {} steps skipped after an overflow, on all ranks alike", run.plan.id,
+                                  count(static_cast<std::int64_t>(run.skipped_steps))));
+    }
+    const auto& summary = summary_of(result, i);
+    if (run.plan.base == Base::none && !summary.efficiency && run.failure.empty() &&
+        !summary.efficiency_reason.empty()) {
+      lines.push_back(run.plan.id + ": no efficiency, because " + summary.efficiency_reason);
+    }
+  }
+  return lines;
+}
+
+std::string measuring_line(const Result& result) {
+  std::size_t index = 0;
+  const auto* run = largest_measured(result, index);
+  if (run == nullptr) return {};
+  return fmt::format("{:.3f} % of a step at N = {} ({} stamps a rank, {:.0f} ns each)",
+                     summary_of(result, index).measuring_share * 100, run->plan.replicas,
+                     run->stamps_per_step, run->stamp_seconds * 1e9);
+}
+
+std::string agreement_line(const Result& result) {
+  std::vector<std::string> differing;
+  for (const auto& run : result.samples.runs) {
+    if (!run.weights_agree) differing.push_back(run.plan.id);
+  }
+  if (!differing.empty())
+    return "ranks hold DIFFERENT weights after the last step in " + join(differing, ", ");
+  std::size_t index = 0;
+  const auto* run = largest_measured(result, index);
+  if (run == nullptr || run->weights_hash.empty()) return {};
+  std::string line =
+      fmt::format("all ranks hold the same weights in every run ({}: {})", run->plan.id, run->weights_hash);
+  if (!run->losses.empty())
+    line += fmt::format("; its loss went from {:.4f} to {:.4f} in {} steps", run->losses.front(),
+                        run->losses.back(), count(static_cast<std::int64_t>(run->losses.size())));
+  return line;
+}
+
+std::vector<std::string> caveats(const Result& result) {
+  std::vector<std::string> out;
+  std::vector<std::string> simulated;
+  std::vector<std::string> unsteady;
+  std::string why;
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    const auto& run = result.samples.runs[i];
+    if (run.plan.simulated) {
+      simulated.push_back(run.plan.id);
+      why = run.plan.simulated_reason;
+    }
+    if (!summary_of(result, i).steadiness.stable) unsteady.push_back(run.plan.id);
+  }
+  if (!result.samples.complete) {
+    out.emplace_back(
+        "Incomplete: the measurement was stopped or is still going on; run it to its end before "
+        "comparing.");
+  }
+  if (!simulated.empty()) {
+    out.push_back(
+        fmt::format("Simulated: {} - {}. These rows are no measure of scaling; take as many devices or "
+                    "cores as replicas for that.",
+                    join(simulated, ", "), why.empty() ? "replicas share a device or core" : why));
+  }
+  if (!unsteady.empty()) {
+    out.push_back(fmt::format("Unstable: {} - see the warnings for what was seen and what to do.",
+                              join(unsteady, ", ")));
+  }
+  if (!result.build.sanitizers.empty()) {
+    out.push_back(fmt::format("Built with sanitizers ({}): times mean nothing; build Release to measure.",
+                              result.build.sanitizers));
+  }
+  return out;
+}
+
+std::vector<std::string> cautions(const Result& result) {
+  std::vector<std::string> out = all_warnings(result);
+  for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
+    for (const auto& reason : summary_of(result, i).steadiness.reasons) {
+      const std::string line = result.samples.runs[i].plan.id + " is unstable: " + reason;
+      if (std::find(out.begin(), out.end(), line) == out.end()) out.push_back(line);
+    }
+  }
+  return out;
+}
+
+}  // namespace dtrain::report
