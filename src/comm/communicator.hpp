@@ -12,52 +12,72 @@
 
 namespace dtrain::comm {
 
-// Identifies a collective that was started; tickets of one communicator count up, and collectives finish in
-// any order.
+// Identifies a collective that was started; tickets of one communicator count up.
 using Ticket = std::uint64_t;
 
-// One rank's end of a group. All ranks must start the same collectives in the same order. Sums are taken in
-// rank order whatever the timing, so results are the same bits on every rank and in every run.
+// One rank's end of a group. It belongs to one thread; only abort may be called from another. All ranks must
+// start the same collectives in the same order and with the same sizes; what was started is finished in that
+// order. Sums are taken in rank order whatever the timing, so results are the same bits on every rank and in
+// every run.
 //
-// Waits throw a run error that names the first rank which did not come, after the deadline.
+// Waits make progress with this communicator's collectives, not with those of others (of a group it was split
+// from). A wait that passes its deadline throws a run error naming the lowest rank that did not come. After
+// any failure the group is of no more use: every call of every rank fails at once with the first failure's
+// message.
+//
+// Buffers given to a collective stay until it is finished, or until a call has thrown: no other rank touches
+// them after that. A rank that leaves early must call abort, or destroy its communicator, before it frees
+// them.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // In place, asynchronous: `data` must stay until wait() returns.
+  // In place, asynchronous: never waits, however many collectives are in flight. `data` must stay until
+  // wait().
   virtual Ticket all_reduce(std::span<float> data, backend::DeviceToken ready) = 0;
   // Does what can be done for started collectives without waiting.
   virtual void progress() = 0;
+  // Returns when this collective and all that were started before it are finished.
   virtual void wait(Ticket ticket, const Deadline& deadline) = 0;
 
-  // Blocking. reduce_scatter leaves this rank's share (shard_of) of the sum in `data`, the rest undefined;
-  // all_gather fills `data` from every rank's share.
+  // Blocking, and after all collectives that were started before. reduce_scatter leaves this rank's share
+  // (shard_of) of the sum in `data`, the rest undefined; all_gather fills `data` from every rank's share.
   virtual void reduce_scatter(std::span<float> data, const Deadline& deadline) = 0;
   virtual void all_gather(std::span<float> data, const Deadline& deadline) = 0;
   virtual void broadcast(std::span<float> data, int root, const Deadline& deadline) = 0;
+  virtual void barrier(const Deadline& deadline) = 0;
+  // Every rank gives the same number of values; the result holds them in rank order.
+  virtual std::vector<double> all_gather_values(std::span<const double> mine, const Deadline& deadline) = 0;
+
+  // Messages between two ranks arrive in order. send holds one message for a receiver that is not there yet,
+  // and waits only while that one has not been taken, so that neighbours may send to each other first.
+  // receive must ask for the length that was sent.
   virtual void send(std::span<const float> data, int to, const Deadline& deadline) = 0;
   virtual void receive(std::span<float> data, int from, const Deadline& deadline) = 0;
-  virtual void barrier(const Deadline& deadline) = 0;
 
-  // Tells all other ranks that this one is gone and why: their waits end at once, naming it.
+  // Tells all other ranks that this one is gone and why: their waits end at once, naming it. Groups that were
+  // split from this one end too.
   virtual void abort(const std::string& reason) = 0;
 
-  // Ranks that give the same colour form a group, ordered by rank here.
+  // Ranks that give the same colour form a group, ordered by rank here. Blocking.
   virtual std::unique_ptr<Communicator> split(int colour, const Deadline& deadline) = 0;
 
-  // Bytes this rank handed to others so far, by the algorithm's own count.
+  // Bytes this rank handed to others so far, by the algorithm's own count, for N ranks and B bytes of data:
+  // all-reduce 2 (N-1)/N B; reduce-scatter and all-gather (N-1)/N B; broadcast (N-1) B at the root, else 0;
+  // send B; all_gather_values (N-1) B; barrier 0. Collectives count when they start, fractions round down.
   virtual std::uint64_t bytes_sent() const = 0;
 };
 
-// The part of [0, size) that belongs to a rank: multiples of a cache line, the last one shorter.
+// The part of [0, size) that belongs to a rank: multiples of 16 floats (a cache line), the last one shorter.
 backend::Range shard_of(std::size_t size, int rank, int ranks);
 
 // A group of ranks inside one process: make it once, then every rank's thread joins.
 class LocalGroup {
  public:
   virtual ~LocalGroup() = default;
+  // Once for each rank, in any order, from any thread; waits for nobody. Communicators may outlive the group.
   virtual std::unique_ptr<Communicator> join(int rank) = 0;
 };
 
