@@ -1,1 +1,21 @@
 #include "strategy/strategy.hpp"
+
+#include "strategy/mirrored.hpp"
+#include "strategy/single.hpp"
+
+namespace dtrain::strategy {
+
+const Registry<std::shared_ptr<const Strategy>>& strategies() {
+  static const auto table = [] {
+    Registry<std::shared_ptr<const Strategy>> filled("strategy");
+    filled.add("single", "the plain loop on one device, without communication", make_single());
+    filled.alias("OneDeviceStrategy", "single");
+    filled.add("mirrored", "synchronous data parallelism on one machine: gradients summed over all replicas",
+               make_mirrored());
+    filled.alias("MirroredStrategy", "mirrored");
+    return filled;
+  }();
+  return table;
+}
+
+}  // namespace dtrain::strategy

@@ -35,7 +35,8 @@ struct WorldConfig {
 
 // Everything that a training run is, apart from its data: what a checkpoint holds.
 struct TrainingState {
-  std::int64_t step = 0;
+  std::int64_t step = 0;     // steps taken, skipped ones too
+  std::int64_t updates = 0;  // of the optimizer
   double loss_scale = 1.0;
   int good_steps = 0;                         // since the loss scale last changed
   std::vector<float> weights;                 // canonical order
@@ -50,9 +51,13 @@ struct Evaluation {
 };
 
 // The replicas of one run, each on a thread of its own that is pinned to the replica's cores and lives as
-// long as the world does. Between calls the threads sleep.
+// long as the world does. Between calls the threads sleep. Calls come from one thread at a time.
+//
+// Errors name rank and step (from 1) and are the first cause, whichever rank noticed it. A world whose
+// replicas failed or were interrupted repeats that error in every later run(), evaluate() and load_state().
 class World final : public measure::Subject {
  public:
+  // Throws what the backend, data and communicator throw, naming the rank.
   explicit World(WorldConfig config);
   ~World() override;
 
@@ -60,17 +65,21 @@ class World final : public measure::Subject {
   measure::StretchRecord run(int steps) override;
   void describe(measure::RunSamples& samples) override;
 
-  Evaluation evaluate(const datasets::Dataset& dataset);
+  // The loss (mean) and accuracy over all images, in inference mode with rank 0's batch statistics.
+  Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& dataset);
   int steps_per_epoch() const;
 
   TrainingState save_state();
+  // Goes on from `state` as if this world had taken all its steps.
   void load_state(const TrainingState& state);
+  std::int64_t steps_taken() const;
 
-  // Canonical order, of one rank.
+  // Canonical order, of one rank. Gradients are the last step's, loss scale taken out.
   std::vector<float> weights(int rank);
   std::vector<float> gradients(int rank);
   std::vector<std::string> weight_hashes();
-  const std::vector<double>& losses() const;  // of every step so far: mean over the global batch
+  // Of every step since the world was made or a state was loaded: mean over the global batch.
+  const std::vector<double>& losses() const;
 
  private:
   class Impl;

@@ -1,0 +1,121 @@
+#include "train/equivalence.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+namespace dtrain::train {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+struct Trace {
+  std::vector<float> gradients;  // of the first step
+  std::vector<double> losses;
+  std::vector<float> weights;  // after the last
+  std::set<std::string> hashes;
+};
+
+Trace trace(const WorldConfig& config, int steps) {
+  World world(config);
+  Trace trace;
+  world.run(1);
+  trace.gradients = world.gradients(0);
+  world.run(steps - 1);
+  trace.losses = world.losses();
+  trace.weights = world.weights(0);
+  const auto hashes = world.weight_hashes();
+  trace.hashes = {hashes.begin(), hashes.end()};
+  return trace;
+}
+
+// The largest difference within a tensor, in units of the tensor's largest magnitude; of all tensors, the
+// worst. Infinite when there is nothing to compare: all values zero, or one not a number.
+double tensor_difference(const model::Model& model, const std::vector<float>& one,
+                         const std::vector<float>& other) {
+  double worst = 0.0;
+  bool alive = false;
+  for (const auto& parameter : model.parameters) {
+    double largest = 0.0;
+    double difference = 0.0;
+    for (std::size_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
+      if (!std::isfinite(one[i]) || !std::isfinite(other[i])) return infinity;
+      largest = std::max(largest, std::abs(static_cast<double>(one[i])));
+      difference = std::max(difference, std::abs(static_cast<double>(one[i]) - other[i]));
+    }
+    if (difference > 0.0) worst = std::max(worst, largest > 0.0 ? difference / largest : infinity);
+    alive = alive || largest > 0.0;
+  }
+  return alive ? worst : infinity;
+}
+
+double loss_difference(const std::vector<double>& one, const std::vector<double>& other) {
+  double worst = 0.0;
+  for (std::size_t step = 0; step < one.size(); ++step) {
+    const double difference = std::abs(one[step] - other[step]);
+    worst = std::max(worst, difference == 0.0 ? 0.0 : difference / std::abs(one[step]));
+  }
+  return worst;
+}
+
+Check check(std::string name, double measured, double limit) {
+  return {std::move(name), measured, limit, measured <= limit};
+}
+
+WorldConfig one_replica(const WorldConfig& config, const config::Options& options) {
+  WorldConfig one = config;
+  one.options = &options;
+  one.strategy = strategy::strategies().at("single").value;
+  one.plan.id = "single-1";
+  one.plan.strategy = "single";
+  one.plan.replicas = 1;
+  one.plan.replica_batch = {config.plan.global_batch};
+  one.plan.simulated = false;
+  if (one.plan.cores.size() > 1) one.plan.cores.resize(1);
+  one.delays.clear();
+  return one;
+}
+
+}  // namespace
+
+bool EquivalenceReport::passed() const {
+  if (checks.empty()) return false;
+  return expected ? std::ranges::all_of(checks, &Check::passed) : checks.back().passed;
+}
+
+EquivalenceReport verify_equivalence(const WorldConfig& world, const EquivalenceLimits& limits) {
+  config::Options options = *world.options;
+  options.optimizer = "sgd";
+  options.precision = config::Precision::fp32;
+  config::Options whole = options;
+  whole.accumulate = 1;
+
+  WorldConfig many = world;
+  many.options = &options;
+  many.schedule = schedules().at("constant").value({.peak = limits.learning_rate});
+  WorldConfig one = one_replica(many, whole);
+  const Trace reference = trace(one, limits.steps);
+  const Trace measured = trace(many, limits.steps);
+
+  EquivalenceReport report;
+  report.strategy = world.plan.strategy;
+  report.replicas = world.plan.replicas;
+  report.global_batch = world.plan.global_batch;
+  report.expected =
+      !world.model->has_batch_statistics() || (world.plan.replicas == 1 && world.options->accumulate == 1);
+  report.note = report.expected
+                    ? "SGD with momentum, fp32"
+                    : "equivalence is not expected: batch statistics are each replica's own (SGD, fp32)";
+  report.checks.push_back(check("first gradients",
+                                tensor_difference(*world.model, reference.gradients, measured.gradients),
+                                limits.gradients));
+  report.checks.push_back(check("losses", loss_difference(reference.losses, measured.losses), limits.losses));
+  report.checks.push_back(
+      check("weights", tensor_difference(*world.model, reference.weights, measured.weights), limits.weights));
+  report.checks.push_back(
+      check("distinct weights among ranks", static_cast<double>(measured.hashes.size()), 1.0));
+  return report;
+}
+
+}  // namespace dtrain::train

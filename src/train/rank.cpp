@@ -1,0 +1,309 @@
+#include "train/rank.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "model/model.hpp"
+
+namespace dtrain::train {
+namespace {
+
+using config::Phase;
+
+constexpr int slot = 0;  // one micro-batch in flight
+
+datasets::ImageLayout pipeline_layout(backend::InputFormat format) {
+  return format.layout == backend::InputFormat::Layout::nhwc ? datasets::ImageLayout::nhwc
+                                                             : datasets::ImageLayout::nchw;
+}
+
+backend::Batch batch_of(const datasets::MicroBatch& micro) {
+  return {micro.images, micro.labels, micro.count};
+}
+
+int states_of(const std::string& optimizer) { return kernels::optimizers().at(optimizer).value.states; }
+
+}  // namespace
+
+Rank::Rank(const WorldConfig& config, const FailureLog& failures, int rank)
+    : config_(&config),
+      failures_(&failures),
+      rank_(rank),
+      max_batch_(std::ranges::max(config.plan.replica_batch)),
+      loss_scaling_(config.options->precision == config::Precision::fp16),
+      delays_(config.delays, rank) {
+  if (!loss_scaling_) loss_scale_.scale = 1.0;
+}
+
+void Rank::build() {
+  const config::Options& options = *config_->options;
+  backend::ReplicaConfig replica;
+  replica.model = config_->model.get();
+  replica.max_batch = max_batch_;
+  replica.precision = options.precision;
+  replica.optimizer = options.optimizer;
+  replica.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * 1e6);
+  replica.device = rank_;
+  if (!config_->plan.cores.empty()) replica.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
+  replica.threads = options.threads_per_replica;
+  replica_ = config_->backend->make_replica(replica);
+  replica_->import_weights(model::initial_weights(*config_->model, options.seed));
+  stamps_.emplace(*replica_, config_->strategy->uses_collective(), options.accumulate);
+  pipeline_ = datasets::make_pipeline(pipeline_config());
+}
+
+datasets::PipelineConfig Rank::pipeline_config() const {
+  const config::Options& options = *config_->options;
+  datasets::PipelineConfig pipeline;
+  pipeline.dataset = config_->data.train;
+  pipeline.seed = options.seed;
+  pipeline.shuffle = options.shuffle;
+  pipeline.global_batch = config_->plan.global_batch;
+  pipeline.keep_last = options.last_batch == config::LastBatch::keep;
+  pipeline.rank = rank_;
+  pipeline.replicas = config_->plan.replicas;
+  pipeline.accumulate = options.accumulate;
+  pipeline.augment = options.augment;
+  pipeline.layout = pipeline_layout(replica_->input_format());
+  pipeline.prefetch = options.prefetch;
+  if (!config_->plan.cores.empty()) pipeline.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
+  return pipeline;
+}
+
+void Rank::join(comm::LocalGroup* group) {
+  if (group != nullptr) communicator_ = group->join(rank_);
+  strategy::RankContext context;
+  context.rank = rank_;
+  context.replicas = config_->plan.replicas;
+  context.replica = replica_.get();
+  context.communicator = communicator_.get();
+  context.timeout = config_->options->timeout;
+  context.loss_scaling = loss_scaling_;
+  strategy_ = config_->strategy->attach(context);
+}
+
+void Rank::release() {
+  strategy_.reset();
+  communicator_.reset();
+  pipeline_.reset();
+  stamps_.reset();
+  replica_.reset();
+}
+
+void Rank::abort(const std::string& reason) {
+  if (communicator_) communicator_->abort(reason);
+}
+
+void Rank::poll() const {
+  if (config_->stop != nullptr && config_->stop->load(std::memory_order_relaxed)) throw Interrupted();
+  if (failures_->any()) throw Abandoned();
+}
+
+void Rank::run(std::span<measure::StepRecord> records) {
+  for (auto& record : records) {
+    try {
+      take_step(record);
+    } catch (const NotFinite&) {
+      throw;
+    } catch (const Error&) {
+      // Others may have met this rank's bad gradient, and aborted, before it came to look at the sum.
+      if (!loss_scaling_ && !strategy_->own_gradients_finite()) throw not_finite("gradient", true);
+      throw;
+    }
+    show(record);
+  }
+}
+
+void Rank::take_step(measure::StepRecord& record) {
+  const double scale = loss_scale_.scale;
+  stamps_->begin(strategy_.get());
+  strategy_->before_step();
+  compute_gradients(record, scale);
+  delay(Phase::communication);
+  strategy_->synchronize();
+  stamps_->communicated();
+  delay(Phase::update);
+  const bool applied = strategy_->apply(optimizer_step(scale));
+  const bool weights_finite = !applied || replica_->weights_finite({0, replica_->weights().size()});
+  replica_->synchronize(Deadline::in(config_->options->timeout));
+  stamps_->end();
+
+  take_result(record);
+  stamps_->resolve(record);
+  record.skipped = !applied;
+  last_scale_ = scale;
+  if (!std::isfinite(record.loss_sum)) throw not_finite("loss", true);
+  if (!weights_finite) throw not_finite("weight", true);
+  finish(applied);
+}
+
+// All micro-steps.
+void Rank::compute_gradients(measure::StepRecord& record, double scale) {
+  bool first = true;  // no image of this rank's yet
+  for (bool last = false; !last;) {
+    poll();
+    const bool delayed = record.step_images == 0;  // delays are per step: the first micro-step takes them
+    if (delayed) delay(Phase::input);
+    const datasets::MicroBatch& micro = pipeline_->next();
+    stamps_->input_ready();
+    last = micro.last_of_step;
+    record.step_images = micro.step_images;
+    record.images += micro.count;
+    if (delayed) delay(Phase::forward);
+    if (micro.count > 0) {
+      take_result(record);
+      replica_->forward(slot, batch_of(micro));
+      result_pending_ = true;
+    }
+    stamps_->forward_done();
+    if (delayed) delay(Phase::backward);
+    if (micro.count > 0) {
+      replica_->backward(slot, static_cast<float>(scale / micro.step_images), first, last, *stamps_);
+      first = false;
+    } else if (last) {
+      if (first) replica_->clear_gradients();
+      const int buckets = static_cast<int>(replica_->buckets().size());
+      for (int bucket = 0; bucket < buckets; ++bucket) stamps_->bucket_ready(bucket, {});
+    }
+    stamps_->backward_done();
+  }
+}
+
+void Rank::take_result(measure::StepRecord& record) {
+  if (!result_pending_) return;
+  const backend::BatchResult result = replica_->result(slot);
+  record.loss_sum += result.loss_sum;
+  record.correct += result.correct;
+  result_pending_ = false;
+}
+
+kernels::OptimizerStep Rank::optimizer_step(double scale) const {
+  const config::Options& options = *config_->options;
+  kernels::OptimizerStep step;
+  step.learning_rate = config_->schedule->learning_rate(step_);
+  step.momentum = options.momentum;
+  step.weight_decay = options.weight_decay > 0.0
+                          ? options.weight_decay
+                          : kernels::optimizers().at(options.optimizer).value.default_weight_decay;
+  step.gradient_unscale = 1.0 / scale;
+  step.step = static_cast<long>(updates_ + 1);
+  return step;
+}
+
+// Every rank saw the same sums, so all decide alike.
+void Rank::finish(bool applied) {
+  if (!applied && !loss_scaling_) {
+    const bool own = !strategy_->own_gradients_finite();
+    throw not_finite(own ? "gradient" : "gradient summed over all ranks", own);
+  }
+  if (!applied && !loss_scale_.step_overflowed()) {
+    throw run_error(fmt::format("gradients overflow even at the smallest loss scale, {:g}", LossScale::floor),
+                    "use --precision bf16 or fp32, or a lower --lr");
+  }
+  if (applied) {
+    ++updates_;
+    if (loss_scaling_) loss_scale_.step_succeeded();
+  }
+  ++step_;
+}
+
+NotFinite Rank::not_finite(const char* what, bool own) const {
+  return {fmt::format("{} is not finite", what),
+          fmt::format(
+              "lower --lr (it is {:g} in this step) or add --warmup-epochs; if it persists, look at the data",
+              config_->schedule->learning_rate(step_)),
+          own};
+}
+
+void Rank::show(const measure::StepRecord& record) const {
+  if (rank_ != 0 || config_->live == nullptr) return;
+  measure::LiveStep& live = *config_->live;
+  if (record.images > 0) {
+    live.loss.store(record.loss_sum / record.images, std::memory_order_relaxed);
+  }
+  live.images.fetch_add(record.step_images, std::memory_order_relaxed);
+  live.steps.fetch_add(1, std::memory_order_release);
+}
+
+Evaluation Rank::evaluate(const std::shared_ptr<const datasets::Dataset>& share) {
+  Evaluation sums;
+  if (share->size() == 0) return sums;
+  datasets::PipelineConfig in_order = pipeline_config();
+  in_order.dataset = share;
+  in_order.shuffle = 0;
+  in_order.global_batch = static_cast<int>(std::min<std::size_t>(max_batch_, share->size()));
+  in_order.keep_last = true;
+  in_order.rank = 0;
+  in_order.replicas = 1;
+  in_order.accumulate = 1;
+  in_order.augment = false;
+  const auto pipeline = datasets::make_pipeline(in_order);
+  double correct = 0.0;
+  for (int step = 0; step < pipeline->steps_per_epoch(); ++step) {
+    poll();
+    const backend::BatchResult result = replica_->evaluate(batch_of(pipeline->next()));
+    sums.loss += result.loss_sum;
+    sums.images += result.count;
+    correct += result.correct;
+  }
+  sums.accuracy = correct;
+  return sums;
+}
+
+TrainingState Rank::state() {
+  TrainingState state;
+  state.step = step_;
+  state.updates = updates_;
+  state.loss_scale = loss_scale_.scale;
+  state.good_steps = loss_scale_.good_steps;
+  state.weights = weights();
+  for (int index = 0; index < states_of(config_->options->optimizer); ++index) {
+    auto& canonical = state.optimizer.emplace_back(config_->model->parameter_count);
+    replica_->export_optimizer_state(index, canonical);
+  }
+  const auto statistics = replica_->statistics();
+  state.statistics.assign(statistics.begin(), statistics.end());
+  return state;
+}
+
+void Rank::load(const TrainingState& state) {
+  const auto statistics = replica_->statistics();
+  if (state.weights.size() != config_->model->parameter_count ||
+      state.statistics.size() != statistics.size() ||
+      state.optimizer.size() != static_cast<std::size_t>(states_of(config_->options->optimizer))) {
+    throw data_error("the training state is that of another model or optimizer",
+                     "resume with the --model and --optimizer it was made with");
+  }
+  replica_->import_weights(state.weights);
+  for (std::size_t index = 0; index < state.optimizer.size(); ++index) {
+    replica_->import_optimizer_state(static_cast<int>(index), state.optimizer[index]);
+  }
+  std::ranges::copy(state.statistics, statistics.begin());
+  step_ = state.step;
+  updates_ = state.updates;
+  if (loss_scaling_) loss_scale_ = {state.loss_scale, state.good_steps};
+  pipeline_->seek(state.step);
+}
+
+std::vector<float> Rank::weights() {
+  std::vector<float> canonical(config_->model->parameter_count);
+  replica_->export_weights(canonical);
+  return canonical;
+}
+
+std::vector<float> Rank::gradients() {
+  std::vector<float> canonical(config_->model->parameter_count);
+  replica_->export_gradients(canonical);
+  const auto unscale = static_cast<float>(1.0 / last_scale_);
+  for (float& value : canonical) value *= unscale;
+  return canonical;
+}
+
+double Rank::stamp_seconds() {
+  constexpr int repeats = 2000;
+  const TimePoint begin = Clock::now();
+  for (int i = 0; i < repeats; ++i) replica_->mark();
+  return seconds(Clock::now() - begin) / repeats;
+}
+
+}  // namespace dtrain::train

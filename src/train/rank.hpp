@@ -1,0 +1,82 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "train/failure.hpp"
+#include "train/loss_scale.hpp"
+#include "train/phase_delays.hpp"
+#include "train/stamps.hpp"
+#include "train/world.hpp"
+
+namespace dtrain::train {
+
+// One replica with its data, its end of the communicator and its strategy. All calls but the constructor come
+// from the rank's own thread. Ranks lie beside each other, so each begins a cache line.
+class alignas(64) Rank {
+ public:
+  Rank(const WorldConfig& config, const FailureLog& failures, int rank);
+
+  void build();                        // replica and pipeline
+  void join(comm::LocalGroup* group);  // null without collectives
+  void release();                      // what was built and joined
+  // Ends the waits of all other ranks.
+  void abort(const std::string& reason);
+
+  // One record a step.
+  void run(std::span<measure::StepRecord> records);
+  Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& share);  // sums, not means
+
+  TrainingState state();
+  void load(const TrainingState& state);
+  std::vector<float> weights();
+  std::vector<float> gradients();
+  double stamp_seconds();
+
+  int number() const { return rank_; }
+  std::int64_t step() const { return step_; }
+  std::int64_t updates() const { return updates_; }
+  double loss_scale() const { return loss_scale_.scale; }
+  int stamps_per_step() const { return stamps_ ? stamps_->count() : 0; }
+  std::uint64_t bytes_sent() const { return communicator_ ? communicator_->bytes_sent() : 0; }
+  backend::Replica& replica() { return *replica_; }
+  const datasets::Pipeline& pipeline() const { return *pipeline_; }
+
+ private:
+  void take_step(measure::StepRecord& record);
+  void compute_gradients(measure::StepRecord& record, double scale);
+  void take_result(measure::StepRecord& record);
+  kernels::OptimizerStep optimizer_step(double scale) const;
+  void finish(bool applied);
+  NotFinite not_finite(const char* what, bool own) const;
+  void show(const measure::StepRecord& record) const;
+  void poll() const;
+  void delay(config::Phase phase) const {
+    delays_.wait(phase, [this] { poll(); });
+  }
+  datasets::PipelineConfig pipeline_config() const;
+
+  const WorldConfig* config_;
+  const FailureLog* failures_;
+  int rank_;
+  int max_batch_;
+  bool loss_scaling_;
+  PhaseDelays delays_;
+
+  std::unique_ptr<backend::Replica> replica_;
+  std::unique_ptr<datasets::Pipeline> pipeline_;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<strategy::RankStrategy> strategy_;
+  std::optional<Stamps> stamps_;
+
+  std::int64_t step_ = 0;     // taken
+  std::int64_t updates_ = 0;  // of the optimizer
+  LossScale loss_scale_;
+  double last_scale_ = 1.0;      // that the gradients in place carry
+  bool result_pending_ = false;  // of the last forward pass
+};
+
+}  // namespace dtrain::train

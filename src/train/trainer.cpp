@@ -1,0 +1,101 @@
+#include "train/trainer.hpp"
+
+#include <numeric>
+
+namespace dtrain::train {
+namespace {
+
+class Trainer {
+ public:
+  Trainer(World& world, const WorldConfig& config, TrainingObserver& observer)
+      : world_(&world), config_(&config), options_(config.options), observer_(&observer) {
+    if (world.steps_per_epoch() < 1) {
+      throw usage_error(fmt::format("a global batch of {} is more than the {} training images",
+                                    config.plan.global_batch, config.data.train->size()),
+                        "use a smaller --global-batch or --batch-size, or --last-batch keep");
+    }
+    outcome_.samples.plan = config.plan;
+    evaluated_ = config.data.test ? config.data.test : config.data.train;
+    if (!config.data.test)
+      outcome_.samples.notes.emplace_back("no test set: accuracy is that on training images");
+  }
+
+  TrainingOutcome train() {
+    resume();
+    try {
+      while (outcome_.epochs < options_->epochs && !outcome_.seconds_to_target) take_epoch();
+    } catch (const Interrupted&) {
+      outcome_.interrupted = true;
+    }
+    if (options_->target_accuracy) outcome_.target_reached = outcome_.seconds_to_target.has_value();
+    world_->describe(outcome_.samples);
+    return std::move(outcome_);
+  }
+
+ private:
+  void resume() {
+    if (options_->resume.empty() && options_->checkpoint.empty()) return;
+    identity_ = identity_of(*options_, config_->plan, *config_->model, *config_->data.train);
+    if (options_->resume.empty()) return;
+    const Checkpoint checkpoint = read_checkpoint(options_->resume);
+    require_same_run(options_->resume, checkpoint.identity, identity_);
+    world_->load_state(checkpoint.state);
+    outcome_.epochs = static_cast<int>(checkpoint.state.step / world_->steps_per_epoch());
+    for (const auto& sample : checkpoint.evaluations) keep(sample);
+  }
+
+  void take_epoch() {
+    const int epoch = outcome_.epochs + 1;
+    const int per_epoch = world_->steps_per_epoch();
+    const int steps = per_epoch - static_cast<int>(world_->steps_taken() % per_epoch);
+    observer_->epoch_begins(epoch, options_->epochs, steps);
+    const auto round = measure::reduce(world_->run(steps));
+    observer_->evaluation_begins(epoch, evaluated_->size());
+    const Evaluation evaluation = world_->evaluate(evaluated_);
+
+    outcome_.samples.rounds.push_back(round);
+    outcome_.epochs = epoch;
+    keep({epoch, seconds() + round.seconds, evaluation.loss, evaluation.accuracy});
+    if (!options_->checkpoint.empty()) {
+      write_checkpoint(options_->checkpoint, {identity_, world_->save_state(), outcome_.samples.evaluations});
+    }
+    observer_->epoch_ended({.epoch = epoch,
+                            .epochs = options_->epochs,
+                            .seconds = round.seconds,
+                            .images_per_second = static_cast<double>(round.images) / round.seconds,
+                            .training_loss = mean_of_last(steps),
+                            .evaluation = evaluation});
+  }
+
+  void keep(const measure::EvaluationSample& sample) {
+    outcome_.samples.evaluations.push_back(sample);
+    const bool reached = options_->target_accuracy && sample.accuracy >= *options_->target_accuracy;
+    if (reached && !outcome_.seconds_to_target) outcome_.seconds_to_target = sample.seconds;
+  }
+
+  // Of training so far.
+  double seconds() const {
+    return outcome_.samples.evaluations.empty() ? 0.0 : outcome_.samples.evaluations.back().seconds;
+  }
+
+  double mean_of_last(int steps) const {
+    const auto& losses = world_->losses();
+    return std::accumulate(losses.end() - steps, losses.end(), 0.0) / steps;
+  }
+
+  World* world_;
+  const WorldConfig* config_;
+  const config::Options* options_;
+  TrainingObserver* observer_;
+  std::shared_ptr<const datasets::Dataset> evaluated_;
+  CheckpointIdentity identity_;
+  TrainingOutcome outcome_;
+};
+
+}  // namespace
+
+TrainingOutcome train(World& world, const WorldConfig& config, TrainingObserver& observer) {
+  return Trainer(world, config, observer).train();
+}
+
+}  // namespace dtrain::train
