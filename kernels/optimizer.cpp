@@ -58,7 +58,8 @@ bool sgd_reference(std::span<float> weights, std::span<const float> gradients, s
 }
 
 struct AdamFactors {
-  float unscale, beta1, beta2, rate, root_scale, epsilon, decay;
+  // 1 - beta is rounded once: taken from a rounded beta it would be off by 5e-5, and so would every update.
+  float unscale, beta1, one_minus_beta1, beta2, one_minus_beta2, rate, root_scale, epsilon, decay;
 };
 
 DTRAIN_DISPATCH bool adam_loop(float* __restrict w, const float* __restrict g, float* __restrict m,
@@ -67,8 +68,8 @@ DTRAIN_DISPATCH bool adam_loop(float* __restrict w, const float* __restrict g, f
   for (std::size_t i = 0; i < count; ++i) {
     const float gradient = g[i] * f.unscale;
     bad |= not_finite(gradient);
-    m[i] = f.beta1 * m[i] + (1.0F - f.beta1) * gradient;
-    v[i] = f.beta2 * v[i] + (1.0F - f.beta2) * gradient * gradient;
+    m[i] = f.beta1 * m[i] + f.one_minus_beta1 * gradient;
+    v[i] = f.beta2 * v[i] + f.one_minus_beta2 * gradient * gradient;
     w[i] -= f.decay * w[i] + f.rate * m[i] / (std::sqrt(v[i]) * f.root_scale + f.epsilon);
   }
   return bad == 0;
@@ -80,7 +81,9 @@ bool adam(std::span<float> weights, std::span<const float> gradients, std::span<
   return adam_loop(weights.data(), gradients.data(), m.data(), v.data(), weights.size(),
                    {.unscale = static_cast<float>(step.gradient_unscale),
                     .beta1 = static_cast<float>(step.beta1),
+                    .one_minus_beta1 = static_cast<float>(1.0 - step.beta1),
                     .beta2 = static_cast<float>(step.beta2),
+                    .one_minus_beta2 = static_cast<float>(1.0 - step.beta2),
                     .rate = static_cast<float>(step.learning_rate / (1.0 - std::pow(step.beta1, t))),
                     .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(step.beta2, t))),
                     .epsilon = static_cast<float>(step.epsilon),

@@ -38,6 +38,8 @@ class Backend {
 
 const Registry<std::shared_ptr<const Backend>>& backends();
 
+std::vector<std::string> device_names();  // what --device takes
+
 // Resolves `--device`. "auto" takes GPUs where there are any; "cuda" never falls back (environment error).
 config::Inventory find_devices(const std::string& device);
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dtrain::backend::cpu {
+
+// A buffer that is needed from moment `first` to moment `last`, both included.
+struct Lifetime {
+  std::size_t bytes = 0;
+  int first = 0;
+  int last = 0;
+};
+
+struct ArenaPlan {
+  std::vector<std::size_t> offsets;  // bytes, by lifetime; multiples of 64
+  std::size_t bytes = 0;
+};
+
+// Places buffers so that those alive at the same moment do not overlap: largest first, each at the lowest
+// offset that is free during its life (greedy by size, Pisarchyk, Lee 2020).
+ArenaPlan plan_arena(std::span<const Lifetime> lifetimes);
+
+}  // namespace dtrain::backend::cpu

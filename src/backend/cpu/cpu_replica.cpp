@@ -1,0 +1,220 @@
+#include "backend/cpu/cpu_replica.hpp"
+
+#include <numeric>
+
+#include "base/error.hpp"
+#include "kernels/elementwise.hpp"
+
+namespace dtrain::backend::cpu {
+
+namespace {
+
+constexpr std::size_t update_grain = 16384;
+
+template <class Visit>
+void for_each_parameter(const model::Model& model, const FlatLayout& layout, const Visit& visit) {
+  for (std::size_t p = 0; p < model.parameters.size(); ++p) visit(model.parameters[p], layout.entries[p]);
+}
+
+// A parameter in canonical order with the dimensions that its oneDNN layout has.
+dnnl::memory::desc canonical_desc(const FlatLayout::Entry& entry) {
+  constexpr dnnl::memory::format_tag plain[] = {dnnl::memory::format_tag::a, dnnl::memory::format_tag::ab,
+                                                dnnl::memory::format_tag::abc,
+                                                dnnl::memory::format_tag::abcd};
+  const auto dims = entry.desc.dims();
+  return {dims, dnnl::memory::data_type::f32, plain[dims.size() - 1]};
+}
+
+void reorder(const dnnl::engine& engine, dnnl::stream stream, const dnnl::memory::desc& from_desc,
+             const float* from, const dnnl::memory::desc& to_desc, float* to) {
+  dnnl::memory source(from_desc, engine, const_cast<float*>(from));
+  dnnl::memory target(to_desc, engine, to);
+  dnnl::reorder(source, target).execute(stream, source, target);
+  stream.wait();
+}
+
+bool emulates_bf16(config::Precision precision) { return precision == config::Precision::bf16; }
+
+}  // namespace
+
+BucketPlan plan_buckets(const model::Model& model, const FlatLayout& layout, std::size_t bucket_bytes) {
+  // Parameters lie in the flat buffer in model order, so that walking them backwards gives contiguous ranges.
+  BucketPlan plan;
+  std::size_t end = layout.size;
+  for (std::size_t p = model.parameters.size(); p-- > 0;) {
+    const bool layer_begins = p == 0 || model.parameters[p - 1].layer != model.parameters[p].layer;
+    const std::size_t begin = layout.entries[p].offset;
+    const bool full = (end - begin) * sizeof(float) >= bucket_bytes;
+    if (layer_begins && (full || p == 0)) {
+      plan.buckets.push_back({begin, end - begin});
+      plan.first_layer.push_back(model.parameters[p].layer);
+      end = begin;
+    }
+  }
+  return plan;
+}
+
+CpuReplica::CpuReplica(const ReplicaConfig& config)
+    : model_(config.model),
+      optimizer_(&kernels::optimizers().at(config.optimizer).value),
+      team_(config.threads, config.cores),
+      engine_(dnnl::engine::kind::cpu, 0),
+      stream_(engine_),
+      round_bf16_(emulates_bf16(config.precision)),
+      max_batch_(config.max_batch),
+      programs_(static_cast<std::size_t>(config.slots)),
+      flights_(static_cast<std::size_t>(config.slots)) {
+  auto first = std::make_unique<Program>(*model_, engine_, team_, max_batch_, round_bf16_, layout_);
+  buckets_ = plan_buckets(*model_, layout_, config.bucket_bytes);
+  for (std::size_t p = 0; p < layout_.entries.size(); ++p) {
+    slots_.push_back({static_cast<int>(p), {layout_.entries[p].offset, layout_.entries[p].size}});
+  }
+  weights_ = AlignedBuffer<float>(layout_.size);
+  gradients_ = AlignedBuffer<float>(layout_.size);
+  if (round_bf16_) compute_weights_ = AlignedBuffer<float>(layout_.size);
+  for (int s = 0; s < optimizer_->states; ++s) states_.emplace_back(layout_.size);
+  statistics_ = AlignedBuffer<float>(model_->statistic_count);
+  const std::vector<float> initial = model::initial_statistics(*model_);
+  std::copy(initial.begin(), initial.end(), statistics_.data());
+  for (int slot = 0; slot < config.slots; ++slot) arenas_.emplace_back(first->arena_bytes());
+  programs_[0][max_batch_] = std::move(first);
+  programs_[0][max_batch_]->bind(engine_, arenas_[0].data(),
+                                 round_bf16_ ? compute_weights_.data() : weights_.data(), gradients_.data(),
+                                 statistics_.data());
+}
+
+std::size_t CpuReplica::estimate(const ReplicaConfig& config) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const Team team(1, {});
+  FlatLayout layout;
+  // Images in an arena grow in proportion, so a small program tells the size of a large one without its
+  // descriptors overflowing.
+  const auto bytes_for = [&](int count) {
+    FlatLayout fresh;
+    const Program program(*config.model, engine, team, count, emulates_bf16(config.precision), fresh);
+    layout = fresh;
+    return static_cast<double>(program.arena_bytes());
+  };
+  constexpr int small = 8;
+  const double slope = (bytes_for(2 * small) - bytes_for(small)) / small;
+  const double arena = bytes_for(small) + slope * (config.max_batch - small);
+  const int states = kernels::optimizers().at(config.optimizer).value.states;
+  const int flat_buffers = 2 + states + (emulates_bf16(config.precision) ? 1 : 0);
+  return static_cast<std::size_t>(std::max(arena, 0.0) * config.slots) +
+         static_cast<std::size_t>(flat_buffers) * layout.size * sizeof(float);
+}
+
+Program& CpuReplica::program(int slot, int count) {
+  auto& by_count = programs_[static_cast<std::size_t>(slot)];
+  auto& entry = by_count[count];
+  if (entry) return *entry;
+  if (count > max_batch_) throw std::logic_error("replica fed with more images than it was made for");
+  entry = std::make_unique<Program>(*model_, engine_, team_, count, round_bf16_, layout_);
+  auto& arena = arenas_[static_cast<std::size_t>(slot)];
+  if (entry->arena_bytes() > arena.size()) throw std::logic_error("a smaller batch needs a larger arena");
+  entry->bind(engine_, arena.data(), round_bf16_ ? compute_weights_.data() : weights_.data(),
+              gradients_.data(), statistics_.data());
+  return *entry;
+}
+
+void CpuReplica::convert(std::span<const float> canonical, std::span<float> flat) {
+  for_each_parameter(*model_, layout_,
+                     [&](const model::Parameter& parameter, const FlatLayout::Entry& entry) {
+                       reorder(engine_, stream_, canonical_desc(entry), canonical.data() + parameter.offset,
+                               entry.desc, flat.data() + entry.offset);
+                     });
+}
+
+void CpuReplica::convert_back(std::span<const float> flat, std::span<float> canonical) {
+  for_each_parameter(*model_, layout_,
+                     [&](const model::Parameter& parameter, const FlatLayout::Entry& entry) {
+                       reorder(engine_, stream_, entry.desc, flat.data() + entry.offset,
+                               canonical_desc(entry), canonical.data() + parameter.offset);
+                     });
+}
+
+void CpuReplica::import_weights(std::span<const float> canonical) {
+  convert(canonical, weights_.span());
+  compute_weights_stale_ = true;
+}
+void CpuReplica::export_weights(std::span<float> canonical) { convert_back(weights_.span(), canonical); }
+void CpuReplica::export_gradients(std::span<float> canonical) { convert_back(gradients_.span(), canonical); }
+void CpuReplica::import_optimizer_state(int index, std::span<const float> canonical) {
+  convert(canonical, optimizer_state(index));
+}
+void CpuReplica::export_optimizer_state(int index, std::span<float> canonical) {
+  convert_back(optimizer_state(index), canonical);
+}
+
+void CpuReplica::refresh_compute_weights() {
+  if (!round_bf16_ || !compute_weights_stale_) return;
+  kernels::round_to_bf16(weights_.span(), compute_weights_.span());
+  compute_weights_stale_ = false;
+}
+
+void CpuReplica::forward(int slot, const Batch& batch) {
+  Flight& flight = flights_[static_cast<std::size_t>(slot)];
+  flight = {};
+  if (batch.count == 0) return;
+  refresh_compute_weights();
+  flight.program = &program(slot, batch.count);
+  flight.labels = {batch.labels, static_cast<std::size_t>(batch.count)};
+  flight.program->forward(stream_, batch.images, true);
+}
+
+void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) {
+  Flight& flight = flights_[static_cast<std::size_t>(slot)];
+  std::size_t next_bucket = 0;
+  const auto layer_done = [&](int layer) {
+    if (!last) return;
+    for (; next_bucket < buckets_.buckets.size() && buckets_.first_layer[next_bucket] >= layer;
+         ++next_bucket) {
+      sink.bucket_ready(static_cast<int>(next_bucket), {});
+    }
+  };
+  if (flight.program == nullptr) {  // no image fell to this replica: its part of the sum is zero
+    if (first) std::memset(gradients_.data(), 0, gradients_.size() * sizeof(float));
+    layer_done(0);
+    return;
+  }
+  flight.result = flight.program->loss(flight.labels, gradient_scale, true);
+  flight.program->backward(stream_, !first, layer_done);
+}
+
+BatchResult CpuReplica::result(int slot) { return flights_[static_cast<std::size_t>(slot)].result; }
+
+bool CpuReplica::update(Range range, const kernels::OptimizerStep& step) {
+  const auto part = [](AlignedBuffer<float>& buffer, std::size_t begin, std::size_t end) {
+    return buffer.span().subspan(begin, end - begin);
+  };
+  std::atomic<bool> finite{true};
+  team_.split(range.size, update_grain, [&](std::size_t begin, std::size_t end) {
+    begin += range.offset;
+    end += range.offset;
+    const std::span<float> none;
+    const bool ok = optimizer_->update(part(weights_, begin, end), part(gradients_, begin, end),
+                                       !states_.empty() ? part(states_[0], begin, end) : none,
+                                       states_.size() > 1 ? part(states_[1], begin, end) : none, step);
+    if (!ok) finite = false;
+  });
+  compute_weights_stale_ = true;
+  return finite;
+}
+
+BatchResult CpuReplica::evaluate(const Batch& batch) {
+  if (batch.count == 0) return {};
+  refresh_compute_weights();
+  Program& lowered = program(0, batch.count);
+  lowered.forward(stream_, batch.images, false);
+  return lowered.loss({batch.labels, static_cast<std::size_t>(batch.count)}, 0.0F, false);
+}
+
+MemoryUse CpuReplica::memory() const {
+  std::size_t bytes =
+      (weights_.size() + compute_weights_.size() + gradients_.size() + statistics_.size()) * sizeof(float);
+  for (const auto& state : states_) bytes += state.size() * sizeof(float);
+  for (const auto& arena : arenas_) bytes += arena.size();
+  return {.allocated = bytes, .peak = bytes};
+}
+
+}  // namespace dtrain::backend::cpu

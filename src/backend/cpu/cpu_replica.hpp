@@ -1,0 +1,88 @@
+#pragma once
+
+#include <map>
+
+#include "backend/cpu/program.hpp"
+#include "backend/cpu/team.hpp"
+#include "backend/replica.hpp"
+#include "base/aligned_buffer.hpp"
+
+namespace dtrain::backend::cpu {
+
+// Which ranges of the flat buffer become final together: layers from the last to the first, gathered until a
+// bucket holds `bucket_bytes`.
+struct BucketPlan {
+  std::vector<Range> buckets;
+  std::vector<int> first_layer;  // by bucket: when this layer's gradients are final, the bucket is
+};
+
+BucketPlan plan_buckets(const model::Model& model, const FlatLayout& layout, std::size_t bucket_bytes);
+
+class CpuReplica final : public Replica {
+ public:
+  explicit CpuReplica(const ReplicaConfig& config);
+
+  // Bytes that a replica of this configuration takes, without taking them.
+  static std::size_t estimate(const ReplicaConfig& config);
+
+  InputFormat input_format() const override { return {InputFormat::Layout::nchw}; }
+  std::span<const Slot> slots() const override { return slots_; }
+  std::span<const Range> buckets() const override { return buckets_.buckets; }
+  std::span<float> weights() override { return weights_.span(); }
+  std::span<float> gradients() override { return gradients_.span(); }
+  std::span<float> optimizer_state(int index) override {
+    return states_[static_cast<std::size_t>(index)].span();
+  }
+  std::span<float> statistics() override { return statistics_.span(); }
+
+  void import_weights(std::span<const float> canonical) override;
+  void export_weights(std::span<float> canonical) override;
+  void export_gradients(std::span<float> canonical) override;
+  void import_optimizer_state(int index, std::span<const float> canonical) override;
+  void export_optimizer_state(int index, std::span<float> canonical) override;
+
+  void forward(int slot, const Batch& batch) override;
+  void backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) override;
+  BatchResult result(int slot) override;
+  bool update(Range range, const kernels::OptimizerStep& step) override;
+  BatchResult evaluate(const Batch& batch) override;
+
+  Mark mark() override { return {now_ns()}; }
+  std::int64_t time_ns(Mark mark) override { return mark.value; }
+  void synchronize(const Deadline&) override {}
+  MemoryUse memory() const override;
+
+ private:
+  struct Flight {  // a micro-batch between forward and backward
+    Program* program = nullptr;
+    std::span<const std::int32_t> labels;
+    BatchResult result;
+  };
+
+  Program& program(int slot, int count);
+  void refresh_compute_weights();
+  void convert(std::span<const float> canonical, std::span<float> flat);
+  void convert_back(std::span<const float> flat, std::span<float> canonical);
+
+  const model::Model* model_;
+  const kernels::Optimizer* optimizer_;
+  Team team_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  bool round_bf16_;
+  int max_batch_;
+  FlatLayout layout_;
+  BucketPlan buckets_;
+  std::vector<Slot> slots_;
+  AlignedBuffer<float> weights_;
+  AlignedBuffer<float> compute_weights_;  // rounded copy; empty in fp32
+  AlignedBuffer<float> gradients_;
+  std::vector<AlignedBuffer<float>> states_;
+  AlignedBuffer<float> statistics_;
+  std::vector<AlignedBuffer<std::byte>> arenas_;                   // by slot
+  std::vector<std::map<int, std::unique_ptr<Program>>> programs_;  // by slot, then images
+  std::vector<Flight> flights_;
+  bool compute_weights_stale_ = true;
+};
+
+}  // namespace dtrain::backend::cpu

@@ -1,0 +1,153 @@
+#include "backend/cpu/program.hpp"
+
+#include "kernels/softmax_cross_entropy.hpp"
+
+namespace dtrain::backend::cpu {
+
+namespace {
+
+using dnnl::memory;
+
+template <class... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <class... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
+
+// Whether an op's backward reads its input's values.
+bool needs_input(const model::Layer& layer) {
+  return std::holds_alternative<model::Convolution>(layer.operation) ||
+         std::holds_alternative<model::Dense>(layer.operation) ||
+         std::holds_alternative<model::BatchNorm>(layer.operation);
+}
+
+// Whether an op's backward reads its own output to mask a ReLU. Batch norm keeps its mask in a workspace.
+bool needs_output(const FusedLayer& fused, const model::Layer& layer) {
+  if (std::holds_alternative<model::Relu>(layer.operation)) return true;
+  return fused.relu && !fused.relu_masked_by_pool &&
+         !std::holds_alternative<model::BatchNorm>(layer.operation);
+}
+
+}  // namespace
+
+// Moments: forward of op i at i, the loss at L, backward of op i at 2 L - i.
+Program::Program(const model::Model& model, const dnnl::engine& engine, const Team& team, int count,
+                 bool round_bf16, FlatLayout& layout)
+    : model_(&model), count_(count), fused_(lower(model)), tensors_(fused_.size()) {
+  const int ops = static_cast<int>(fused_.size());
+  std::vector<Lifetime> lifetimes;
+  Builder builder{.engine = &engine,
+                  .model = &model,
+                  .team = &team,
+                  .layout = &layout,
+                  .lifetimes = &lifetimes,
+                  .count = count,
+                  .moments = 2 * ops + 1,
+                  .round_bf16 = round_bf16};
+  if (!layout.complete) layout.entries.resize(model.parameters.size());
+  image_.desc = {{count, model.image.channels, model.image.height, model.image.width},
+                 memory::data_type::f32,
+                 memory::format_tag::nchw};
+
+  std::vector<int> last_consumer(fused_.size(), ops);  // the loss reads what nobody else does
+  for (int i = 0; i < ops; ++i) {
+    for (const int input : fused_[static_cast<std::size_t>(i)].inputs) {
+      if (input != model::image_input) last_consumer[static_cast<std::size_t>(input)] = i;
+    }
+  }
+  for (std::size_t i = 0; i < fused_.size(); ++i) {
+    ops_.push_back(make_op(builder, i));
+    const std::size_t bytes = tensors_[i].desc.get_size();
+    const int now = static_cast<int>(i);
+    tensors_[i].value = builder.buffer(bytes, now, last_use(i));
+    tensors_[i].gradient = builder.buffer(bytes, 2 * ops - last_consumer[i], 2 * ops - now);
+  }
+  layout.complete = true;
+  plan_ = plan_arena(lifetimes);
+}
+
+int Program::last_use(std::size_t index) const {
+  const int ops = static_cast<int>(fused_.size());
+  const auto& layer_of = [&](std::size_t i) -> const model::Layer& {
+    return model_->layers[static_cast<std::size_t>(fused_[i].layer)];
+  };
+  int last = needs_output(fused_[index], layer_of(index)) ? 2 * ops - static_cast<int>(index)
+                                                          : static_cast<int>(index);
+  if (fused_[index].consumers == 0) last = std::max(last, ops);
+  for (std::size_t c = index + 1; c < fused_.size(); ++c) {
+    for (const int input : fused_[c].inputs) {
+      if (input != static_cast<int>(index)) continue;
+      const int moment = static_cast<int>(c);
+      last = std::max(last, needs_input(layer_of(c)) ? 2 * ops - moment : moment);
+    }
+  }
+  return last;
+}
+
+std::unique_ptr<Op> Program::make_op(const Builder& builder, std::size_t index) {
+  const FusedLayer& fused = fused_[index];
+  Place place;
+  place.index = static_cast<int>(index);
+  place.fused = &fused;
+  place.layer = &model_->layers[static_cast<std::size_t>(fused.layer)];
+  place.output = &tensors_[index];
+  for (std::size_t k = 0; k < fused.inputs.size(); ++k) {
+    const int input = fused.inputs[k];
+    place.inputs.push_back(input == model::image_input ? &image_
+                                                       : &tensors_[static_cast<std::size_t>(input)]);
+    bool written = false;
+    for (std::size_t later = index + 1; later < fused_.size(); ++later) {
+      for (const int other : fused_[later].inputs) written = written || (other == input);
+    }
+    for (std::size_t before = 0; before < k; ++before) written = written || fused.inputs[before] == input;
+    place.accumulates.push_back(input != model::image_input && written);
+  }
+  return std::visit(Overloaded{[&](const model::Convolution&) { return make_convolution(builder, place); },
+                               [&](const model::Dense&) { return make_dense(builder, place); },
+                               [&](const model::BatchNorm&) { return make_batch_norm(builder, place); },
+                               [&](const model::MaxPool&) { return make_max_pool(builder, place); },
+                               [&](const model::Relu&) { return make_relu(builder, place); },
+                               [&](const model::Add&) { return make_add(builder, place); }},
+                    place.layer->operation);
+}
+
+void Program::bind(const dnnl::engine& engine, std::byte* arena, float* weights, float* gradients,
+                   float* statistics) {
+  const Bindings bindings{.engine = &engine,
+                          .arena = arena,
+                          .offsets = &plan_.offsets,
+                          .weights = weights,
+                          .gradients = gradients,
+                          .statistics = statistics};
+  image_.value_memory = {image_.desc, engine, nullptr};
+  for (Tensor& tensor : tensors_) {
+    tensor.value_memory = bindings.memory(tensor.desc, tensor.value);
+    tensor.gradient_memory = bindings.memory(tensor.desc, tensor.gradient);
+  }
+  for (const auto& op : ops_) op->bind(bindings);
+}
+
+void Program::forward(const dnnl::stream& stream, const float* images, bool training) {
+  image_.value_memory.set_data_handle(const_cast<float*>(images));  // primitives only read their source
+  for (const auto& op : ops_) op->forward(stream, training);
+}
+
+BatchResult Program::loss(std::span<const std::int32_t> labels, float gradient_scale, bool with_gradient) {
+  const Tensor& logits = tensors_.back();
+  const std::size_t count = labels.size() * static_cast<std::size_t>(model_->classes);
+  const std::span<float> gradient(logits.gradients(), with_gradient ? count : 0);
+  const kernels::LossSum sum = kernels::softmax_cross_entropy({logits.values(), count}, labels,
+                                                              model_->classes, gradient_scale, gradient);
+  return {.loss_sum = sum.loss, .correct = sum.correct, .count = count_};
+}
+
+void Program::backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done) {
+  for (std::size_t i = ops_.size(); i-- > 0;) {
+    ops_[i]->backward_parameters(stream, add);
+    layer_done(fused_[i].layer);
+    ops_[i]->backward_inputs(stream);
+  }
+}
+
+}  // namespace dtrain::backend::cpu

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/op.hpp"
+#include "backend/replica.hpp"
+#include "base/aligned_buffer.hpp"
+
+namespace dtrain::backend::cpu {
+
+// A model lowered for one number of images: primitives, and where their buffers lie in an arena.
+class Program {
+ public:
+  // Decides shapes and layouts; completes `layout` if it is the first. Touches no large memory.
+  Program(const model::Model& model, const dnnl::engine& engine, const Team& team, int count, bool round_bf16,
+          FlatLayout& layout);
+
+  std::size_t arena_bytes() const { return plan_.bytes; }
+  void bind(const dnnl::engine& engine, std::byte* arena, float* weights, float* gradients,
+            float* statistics);
+
+  void forward(const dnnl::stream& stream, const float* images, bool training);
+  // Loss of the last forward; with a gradient scale also what backward starts from.
+  BatchResult loss(std::span<const std::int32_t> labels, float gradient_scale, bool with_gradient);
+  // `layer_done(layer)` is called when the gradients of that model layer are final, last layer first.
+  void backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done);
+
+ private:
+  int last_use(std::size_t index) const;
+  std::unique_ptr<Op> make_op(const Builder& builder, std::size_t index);
+
+  const model::Model* model_;
+  int count_;
+  std::vector<FusedLayer> fused_;
+  Tensor image_;
+  std::vector<Tensor> tensors_;  // outputs of fused_, never resized after construction
+  std::vector<std::unique_ptr<Op>> ops_;
+  ArenaPlan plan_;
+};
+
+}  // namespace dtrain::backend::cpu
