@@ -13,6 +13,9 @@ namespace dtrain::measure {
 
 namespace {
 
+// The same work in builds with sanitizers.
+#define DTRAIN_UNCHECKED gnu::no_sanitize("address", "undefined", "thread")
+
 constexpr int chain_steps = 2'600'000;
 constexpr int array_passes = 2'800;
 constexpr int array_floats = 4096;  // 16 KiB
@@ -20,7 +23,7 @@ constexpr int array_floats = 4096;  // 16 KiB
 // Instructions spelled out: the flags of the build should matter little, because two builds of the program
 // are compared by this time.
 #if defined(__x86_64__)
-[[gnu::target("avx2,fma"), gnu::noinline]] double work_fma() {
+[[gnu::target("avx2,fma"), gnu::noinline, DTRAIN_UNCHECKED]] double work_fma() {
   const __m256d factor = _mm256_set1_pd(0.999);
   const __m256d term = _mm256_set1_pd(0.001);
   __m256d p = term;
@@ -40,7 +43,7 @@ constexpr int array_floats = 4096;  // 16 KiB
 }
 #endif
 
-[[gnu::noinline]] double work_plain() {
+[[gnu::noinline, DTRAIN_UNCHECKED]] double work_plain() {
   double p = 0.001;
   double q = 0.999;
   for (int i = 0; i < chain_steps / 2; ++i) {

@@ -25,14 +25,18 @@ constexpr std::string_view closing = "\n]\n";
                           "name a file that this user can write, on a disk with room");
 }
 
-// The file that a link leads to, so that the link stays.
+// The file that a link leads to, so that the link stays; it need not be there yet.
 fs::path target_of(const fs::path& path) {
-  std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
-  if (error || target.filename().empty()) {
+  constexpr int most_links = 40;
+  std::error_code ignored;  // what is not there is not a link
+  fs::path target = fs::absolute(path);
+  for (int links = 0; links < most_links && fs::is_symlink(target, ignored); ++links) {
+    target = target.parent_path() / fs::read_symlink(target);
+  }
+  if (fs::is_symlink(target, ignored) || target.filename().empty()) {
     throw environment_error(path.string() + ": is not the name of a file", "name a file");
   }
-  if (fs::exists(target) && !fs::is_regular_file(target)) {
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
     throw environment_error(path.string() + ": is there and is not a regular file", "name another file");
   }
   return target;

@@ -30,9 +30,9 @@ class Subject {
 using SubjectMaker = std::function<std::unique_ptr<Subject>(const config::RunPlan&)>;
 
 // The warm-up rule: step times are taken in windows of `window` steps; warm-up ends when the medians of two
-// windows in a row differ by less than `tolerance`, or after `limit`. The very first step of a run
-// (allocation, first touch, compilation) belongs to no window; a window is cut short where the limit would be
-// passed.
+// windows in a row differ by less than `tolerance`, or after `limit`, which cuts the last window short. A
+// subject's very first step (allocation, first touch, compilation) belongs to no window and does not count
+// towards the limit; its second only shows how long steps take.
 struct SteadyRule {
   int window = 5;
   double tolerance = 0.05;

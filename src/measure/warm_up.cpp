@@ -36,11 +36,12 @@ int within_limit(const SteadyRule& rule, double elapsed, double step_seconds) {
 
 WarmUp until_steady(Subject& subject, const SteadyRule& rule, double known) {
   WarmUp done{.step_seconds = known, .trusted = true};
+  if (known <= 0.0) subject.run(1);
   const TimePoint begin = Clock::now();
   const auto elapsed = [&] { return seconds(Clock::now() - begin); };
   if (known <= 0.0) {
     done.step_seconds = step_times(subject.run(1)).front();
-    done.steps = 1;
+    done.steps = 2;
   }
   double previous = 0.0;
   do {

@@ -5,62 +5,29 @@
 #include <vector>
 
 #include "measure/samples.hpp"
+#include "stats/budget.hpp"
+#include "stats/interval.hpp"
+#include "stats/steadiness.hpp"
+#include "stats/straggler.hpp"
 
 namespace dtrain::stats {
 
-// A median with a 95 % bootstrap interval over rounds.
-struct Interval {
-  double median = 0.0;
-  double low = 0.0;
-  double high = 0.0;
-};
-
-struct Percentiles {
-  double p50 = 0.0;
-  double p95 = 0.0;
-  double p99 = 0.0;
-};
-
-// One part of the gap between the ideal and the measured step.
-struct BudgetPart {
-  std::string name;      // input, slower computation, stragglers, communication, update and host, residual
-  double seconds = 0.0;  // a step, mean over ranks; negative where N was faster than the base
-  double percent = 0.0;  // of the measured step
-};
-
-struct LossBudget {
-  double ideal_seconds = 0.0;  // a step, if N replicas cost nothing
-  double measured_seconds = 0.0;
-  double useful_percent = 0.0;  // ideal / measured; with the parts it adds up to 100
-  std::vector<BudgetPart> parts;
-  bool arrivals_measured = false;
-};
-
-struct Straggler {
-  int rank = 0;
-  config::Phase phase = config::Phase::input;  // where it lost the time
-  double last_share = 0.0;                     // share of steps in which it arrived last
-  double seconds_late = 0.0;                   // a step, after the median rank
-};
-
-struct Steadiness {
-  bool stable = true;
-  std::vector<std::string> reasons;  // each says what was seen and what to do
-};
-
 struct RunSummary {
-  Interval images_per_second;
-  Percentiles step_seconds;
+  Interval images_per_second;  // images of all ranks / seconds of the slowest
+  Percentiles step_seconds;    // of the slowest rank, all rounds together
   Interval mean_step_seconds;
-  std::optional<Interval> speedup;     // against the strategy's N = 1, paired by round
+  std::optional<Interval> speedup;  // images/s against the strategy's N = 1, paired by round, weak or strong
   std::optional<Interval> efficiency;  // speedup / N; none for bases, simulated and failed runs
+  // images/s / (N x images/s of the plain loop). Also for the strategy's own base, where it is what the
+  // strategy costs at N = 1.
   std::optional<Interval> efficiency_against_plain;
   std::string efficiency_reason;     // why there is none
-  std::optional<LossBudget> budget;  // none for bases
+  std::optional<LossBudget> budget;  // none for bases, failed runs, and without rank phases of both runs
   std::optional<Straggler> straggler;
-  double measuring_share = 0.0;  // of the step: cost of the stamps
-  double model_flops_per_second = 0.0;
-  std::optional<double> peak_share;  // of the devices' peak; none when that is not known
+  double measuring_share = 0.0;         // of the step: what a rank's stamps cost
+  double model_flops_per_second = 0.0;  // images/s x training flops an image
+  std::optional<double>
+      peak_share;  // of the devices' peak; none when that is not known, or replicas share them
   Steadiness steadiness;
 };
 

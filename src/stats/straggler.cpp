@@ -1,0 +1,136 @@
+#include "stats/straggler.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "stats/interval.hpp"
+
+namespace dtrain::stats {
+
+namespace {
+
+constexpr double floor_of_step = 0.02;
+constexpr double consistent_rounds = 0.9;
+constexpr double signal_to_noise = 3.0;
+constexpr double deviation_of_normal = 1.4826;  // standard deviation / median absolute deviation
+constexpr int rounds_to_judge_noise = 3;
+constexpr double floor_of_step_few_rounds = 0.05;
+constexpr double last_share_few_rounds = 0.9;
+
+using Rounds = std::vector<const measure::RoundSample*>;
+
+Rounds rounds_with_arrivals(const measure::RunSamples& run) {
+  Rounds rounds;
+  const auto measured = [](const measure::RankPhases& rank) { return rank.arrival_measured; };
+  for (const auto& round : run.rounds) {
+    const bool complete = std::cmp_equal(round.ranks.size(), run.plan.replicas);
+    if (complete && round.steps > 0 && std::all_of(round.ranks.begin(), round.ranks.end(), measured)) {
+      rounds.push_back(&round);
+    }
+  }
+  return rounds;
+}
+
+template <class Value>
+std::vector<double> of_others(const measure::RoundSample& round, std::size_t rank, Value value) {
+  std::vector<double> values;
+  for (std::size_t other = 0; other < round.ranks.size(); ++other) {
+    if (other != rank) values.push_back(value(round.ranks[other]));
+  }
+  return values;
+}
+
+// How far the other ranks lie apart; typical over rounds.
+double spread_of_others(const Rounds& rounds, std::size_t rank) {
+  std::vector<double> spreads;
+  for (const auto* round : rounds) {
+    const auto late = of_others(*round, rank, [](const auto& r) { return r.lateness; });
+    const auto [least, most] = std::minmax_element(late.begin(), late.end());
+    spreads.push_back(*most - *least);
+  }
+  return median(spreads);
+}
+
+double last_share(const Rounds& rounds, std::size_t rank) {
+  double last = 0.0;
+  double steps = 0.0;
+  for (const auto* round : rounds) {
+    last += round->ranks[rank].last_arrivals * round->steps;
+    steps += round->steps;
+  }
+  return last / steps;
+}
+
+double deviation(const std::vector<double>& values, double middle) {
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - middle));
+  return deviation_of_normal * median(distances);
+}
+
+bool late_beyond_noise(const Rounds& rounds, std::size_t rank, bool few) {
+  const double share_of_step = few ? floor_of_step_few_rounds : floor_of_step;
+  const double spread = spread_of_others(rounds, rank);
+  std::vector<double> late;
+  double beyond = 0.0;
+  for (const auto* round : rounds) {
+    late.push_back(round->ranks[rank].lateness);
+    const double floor = std::max(share_of_step * round->seconds / round->steps, spread);
+    beyond += late.back() > floor ? 1.0 : 0.0;
+  }
+  if (beyond < consistent_rounds * static_cast<double>(rounds.size())) return false;
+  const double middle = median(late);
+  return few || middle >= signal_to_noise * deviation(late, middle);
+}
+
+// Median over rounds of what the rank took more than the median of the others.
+template <class Value>
+double excess(const Rounds& rounds, std::size_t rank, Value value) {
+  std::vector<double> differences;
+  for (const auto* round : rounds) {
+    differences.push_back(value(round->ranks[rank]) - median(of_others(*round, rank, value)));
+  }
+  return median(differences);
+}
+
+void find_phase(Straggler& straggler, const Rounds& rounds) {
+  using measure::RankPhases;
+  const auto rank = static_cast<std::size_t>(straggler.rank);
+  const auto own_communication = [](const RankPhases& r) { return r.communication - r.straggler_wait; };
+  const std::array<double, config::phase_count> more = {
+      excess(rounds, rank, [](const RankPhases& r) { return r.input; }),
+      excess(rounds, rank, [](const RankPhases& r) { return r.forward; }),
+      excess(rounds, rank, [](const RankPhases& r) { return r.backward; }),
+      excess(rounds, rank, own_communication),
+      excess(rounds, rank, [](const RankPhases& r) { return r.update; }),
+  };
+  const auto most = std::max_element(more.begin(), more.end());
+  straggler.phase = static_cast<config::Phase>(most - more.begin());
+  straggler.between_phases = excess(rounds, rank, [](const RankPhases& r) { return r.host; }) > *most;
+}
+
+}  // namespace
+
+std::optional<Straggler> find_straggler(const measure::RunSamples& run) {
+  const auto ranks = static_cast<std::size_t>(std::max(run.plan.replicas, 0));
+  const Rounds rounds = rounds_with_arrivals(run);
+  if (ranks < 2 || rounds.empty()) return std::nullopt;
+  const bool few = std::ssize(rounds) < rounds_to_judge_noise;
+  const double half_way = 0.5 * (1.0 + 1.0 / static_cast<double>(ranks));
+  const double share_needed = few ? std::max(half_way, last_share_few_rounds) : half_way;
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    const double share = last_share(rounds, rank);
+    if (share <= share_needed || !late_beyond_noise(rounds, rank, few)) continue;
+    Straggler straggler{.rank = static_cast<int>(rank), .last_share = share};
+    std::vector<double> late;
+    for (const auto* round : rounds) late.push_back(round->ranks[rank].lateness);
+    straggler.seconds_late = median(late);
+    find_phase(straggler, rounds);
+    return straggler;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dtrain::stats
