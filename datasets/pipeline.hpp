@@ -13,7 +13,7 @@ namespace dtrain::datasets {
 enum class ImageLayout { nchw, nhwc };
 
 struct PipelineConfig {
-  std::shared_ptr<const Dataset> dataset;
+  std::shared_ptr<const Dataset> dataset = nullptr;
   std::uint64_t seed = 0;
   int shuffle = 10000;
   int global_batch = 64;   // images a step over all ranks and micro-steps
@@ -25,9 +25,9 @@ struct PipelineConfig {
   // and horizontal flip, by (seed, epoch, image) alone.
   bool augment = false;
   ImageLayout layout = ImageLayout::nchw;
-  int prefetch = 2;        // micro-batches prepared ahead on the pipeline's own thread; 0 = when asked
-  std::vector<int> cores;  // where its thread may run: the replica's share; empty = not pinned
-  Seconds timeout{60.0};   // longest wait for a micro-batch before next() gives up
+  int prefetch = 2;             // micro-batches prepared ahead on the pipeline's own thread; 0 = when asked
+  std::vector<int> cores = {};  // where its thread may run: the replica's share; empty = not pinned
+  Seconds timeout{60.0};        // longest wait for a micro-batch before next() gives up
 };
 
 // Normalised float images of one micro-step, valid until the next call of Pipeline::next() or seek().

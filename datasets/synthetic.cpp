@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -50,6 +51,12 @@ Colour shape_colour(Random& random, bool warm) {
   return warm ? Colour{{strong, middle, weak}} : Colour{{weak, middle, strong}};
 }
 
+int contrast(const Colour& a, const Colour& b) {
+  int sum = 0;
+  for (int c = 0; c < image_channels; ++c) sum += std::abs(a.channel[c] - b.channel[c]);
+  return sum;
+}
+
 Scene make_scene(std::uint64_t seed, Split split, std::size_t index) {
   constexpr std::uint64_t purpose = 0x7363656e65;
   Random random(stream(seed, split, purpose, index));
@@ -60,14 +67,14 @@ Scene make_scene(std::uint64_t seed, Split split, std::size_t index) {
   const int room = image_size * unit / 2 - scene.radius;
   scene.x = image_size * unit / 2 + between(random, -room, room);
   scene.y = image_size * unit / 2 + between(random, -room, room);
-  scene.slant = between(random, -90, 90);
+  scene.slant = between(random, -70, 70);
   scene.colour = shape_colour(random, label < 5);
-  for (int c = 0; c < image_channels; ++c) {
-    scene.background.channel[c] = between(random, 20, 220);
-    scene.background_x.channel[c] = between(random, -60, 60);
-    scene.background_y.channel[c] = between(random, -60, 60);
-  }
-  scene.noise = between(random, 10, 50);
+  do {
+    for (int& shade : scene.background.channel) shade = between(random, 20, 220);
+  } while (contrast(scene.colour, scene.background) < 100);
+  for (int& change : scene.background_x.channel) change = between(random, -60, 60);
+  for (int& change : scene.background_y.channel) change = between(random, -60, 60);
+  scene.noise = between(random, 8, 36);
   scene.noise_seed = static_cast<std::uint32_t>(random.next());
   return scene;
 }
