@@ -12,6 +12,7 @@ endif()
 
 option(DTRAIN_TESTS "Build the tests" ON)
 option(DTRAIN_BENCHMARKS "Build the Google Benchmark programs" ON)
+option(DTRAIN_STRICT "Take warnings as errors" ON)
 set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 
 find_program(DTRAIN_CCACHE ccache)
@@ -24,7 +25,8 @@ endif()
 
 # Applies the common settings to one target.
 function(dtrain_defaults target)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+                         $<$<BOOL:${DTRAIN_STRICT}>:-Werror>)
   if(DTRAIN_CCACHE AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -fpch-preprocess)
   endif()

@@ -1,5 +1,5 @@
-// The tables of README.md come from the registries and from the flags themselves. Where one differs the test shows how
-// it should read; with DTRAIN_UPDATE_README set it writes it into the file instead.
+// The tables of README.md come from the registries and from the flags themselves. Where one differs the test
+// shows how it should read; with DTRAIN_UPDATE_README set it writes it into the file instead.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,10 @@ std::string read_readme() {
 // A cell of a Markdown table: a bar would end it.
 std::string cell(const std::string& text) {
   std::string out;
-  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
   return out;
 }
 
@@ -61,9 +64,9 @@ std::string commands_table() {
 
 std::string flag_cell(const cli::FlagEntry& flag) {
   std::vector<std::string> names;
-  for (const auto& name : flag.names) names.push_back("`" + name + "`");
+  for (const auto& name : flag.names) names.push_back(fmt::format("`{}`", name));
   std::string text = join(names, ", ");
-  if (!flag.choices.empty()) text += " " + cell("`" + join(flag.choices, "|") + "`");
+  if (!flag.choices.empty()) text += fmt::format(" `{}`", cell(join(flag.choices, "|")));
   return text;
 }
 
@@ -111,8 +114,8 @@ TEST(Readme, ListsWhatIsRegistered) { expect_table("choices", choices_table()); 
 
 TEST(Readme, StatesEveryExitCode) {
   const std::string readme = read_readme();
-  for (const ExitCode code : {ExitCode::fine, ExitCode::usage, ExitCode::environment, ExitCode::data, ExitCode::run,
-                              ExitCode::interrupted}) {
+  for (const ExitCode code : {ExitCode::fine, ExitCode::usage, ExitCode::environment, ExitCode::data,
+                              ExitCode::run, ExitCode::interrupted}) {
     EXPECT_NE(readme.find(fmt::format("\n| {} | ", static_cast<int>(code))), std::string::npos)
         << "exit code " << static_cast<int>(code);
   }
