@@ -12,6 +12,7 @@ std::vector<std::string> run_ranks(const LocalGroupConfig& config, const Body& b
   const auto group = local_communicators().at("shared_memory").value(config);
   std::vector<std::string> errors(static_cast<std::size_t>(config.size));
   std::vector<std::thread> threads;
+  threads.reserve(errors.size());
   for (int rank = 0; rank < config.size; ++rank) {
     threads.emplace_back([&, rank] {
       try {

@@ -43,6 +43,7 @@ std::shared_ptr<Group> Group::subgroup(std::uint64_t split, int colour, const st
   Forming& forming = forming_[{split, colour}];
   if (!forming.group) {
     std::vector<int> names;
+    names.reserve(members.size());
     for (const int member : members) names.push_back(name_of(member));
     forming.group = std::make_shared<Group>(std::move(names), patience_);
     std::erase_if(children_, [](const auto& child) { return child.expired(); });
