@@ -54,7 +54,7 @@ std::string pad(const std::string& text, std::size_t width, bool right) {
 std::vector<std::size_t> widths_of(const Table& table) {
   std::vector<std::size_t> widths;
   for (std::size_t c = 0; c < table.columns.size(); ++c) {
-    std::size_t width = columns_of(table.columns[c].head);
+    std::size_t width = columns_of(printable(table.columns[c].head));
     for (const auto& row : table.rows) width = std::max(width, columns_of(printable(row[c])));
     widths.push_back(width);
   }
@@ -86,8 +86,8 @@ std::string lay_out_part(const Layout& layout, std::size_t first, std::size_t la
     }
     return trimmed(out);
   };
-  std::string out =
-      "  " + paint(line([&](std::size_t c) { return table.columns[c].head; }), Ink::bold, layout.style);
+  std::string out = "  " + paint(line([&](std::size_t c) { return printable(table.columns[c].head); }),
+                                 Ink::bold, layout.style);
   for (std::size_t row = 0; row < table.rows.size(); ++row) {
     out += row < layout.marks.size() ? fmt::format("\n{} ", layout.marks[row]) : "\n  ";
     out += line([&](std::size_t c) { return printable(table.rows[row][c]); });

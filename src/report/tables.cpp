@@ -55,8 +55,11 @@ struct Batches {
 
 Batches batches_of(const Result& result) {
   Batches out;
-  for (const auto& run : result.samples.runs) {
-    if (run.plan.base == Base::plain) continue;
+  const auto& runs = result.samples.runs;
+  const bool only_plain =
+      std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.plan.base == Base::plain; });
+  for (const auto& run : runs) {
+    if (run.plan.base == Base::plain && !only_plain) continue;
     out.replicas.push_back(run.plan.replicas);
     out.global.push_back(run.plan.global_batch);
     out.replica.push_back(run.plan.replica_batch.empty() ? 0 : run.plan.replica_batch.front());
@@ -188,7 +191,7 @@ Table scaling_table(const Result& result) {
                           {"step ms p50 / p95 / p99", true},
                           {"speed-up", true},
                           {"efficiency [95 %]", true},
-                          {"against plain loop [95 %]", true},
+                          {"vs plain loop [95 %]", true},
                           {"memory", true},
                           {"steady"}},
               .rows = {}};

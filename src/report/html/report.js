@@ -8,8 +8,10 @@
   const runs = result.runs;
   const color = (name) => getComputedStyle(root).getPropertyValue('--' + name).trim();
   const runColor = (i) => color('run-' + (i % 6));
-  const partColor = (i) => color('part-' + Math.min(i, 6));
-  const label = (run) => run.id + (run.simulated ? ' (simulated)' : '');
+  const partColor = (i) => color('part-' + Math.min(i, 7));
+  // The plain loop lies close to N = 1 of a strategy: dashes let the other line show through.
+  const dash = (run) => (run.base === 'plain' ? [5, 4] : []);
+  const label = (run) => (run.id.length > 40 ? run.id.slice(0, 39) + '\u2026' : run.id) + (run.simulated ? ' (simulated)' : '');
   const short = (x) => Number(x).toLocaleString('en-US', {maximumSignificantDigits: 4});
   const axis = (title, more = {}) => ({
     title: {display: true, text: title, color: color('soft')},
@@ -17,6 +19,7 @@
     grid: {color: color('line'), borderColor: color('line')},
     ...more,
   });
+  const ticksAt = (values) => ({afterBuildTicks: (a) => { a.ticks = values.map((value) => ({value})); }});
   const median = (xs) => {
     const sorted = [...xs].sort((a, b) => a - b);
     return sorted[Math.floor(sorted.length / 2)];
@@ -53,12 +56,13 @@
   // Each returns {config, text}: what to draw, and the same in words; or {empty}: why there is nothing to draw.
 
   function speedup() {
-    const points = runs.filter((run) => run.speedup != null && run.base !== 'plain')
+    const points = runs.filter((run) => run.speedup != null && run.base == null)
         .map((run) => ({x: run.replicas, y: run.speedup, low: run.speedup_low, high: run.speedup_high}));
+    if (points.length > 0 && runs.some((run) => run.base === 'strategy')) points.unshift({x: 1, y: 1, low: null, high: null});
     if (points.length === 0) return {empty: 'No speed-up to show: nothing was measured beside a base of one replica, or all of it is simulated.'};
     const largest = Math.max(...points.map((p) => p.x));
     return {
-      text: 'Speed-up ' + points.map((p) => `${short(p.y)} [${short(p.low)}, ${short(p.high)}] at N = ${p.x}`).join('; '),
+      text: 'Speed-up ' + points.map((p) => `${short(p.y)}${p.low == null ? '' : ` [${short(p.low)}, ${short(p.high)}]`} at N = ${p.x}`).join('; '),
       config: {
         type: 'scatter',
         data: {datasets: [
@@ -66,28 +70,29 @@
           {label: 'ideal', data: [{x: 0, y: 0}, {x: largest, y: largest}], showLine: true, borderColor: color('soft'), borderDash: [6, 5], borderWidth: 1.5, pointRadius: 0},
         ]},
         options: {scales: {
-          x: axis('replicas N', {min: 0, max: largest + 0.25, afterBuildTicks: (a) => { a.ticks = points.map((p) => ({value: p.x})); }}),
+          x: axis('replicas N', {min: 0, max: largest + 0.25, ...ticksAt(points.map((p) => p.x))}),
           y: axis('speed-up, times N = 1', {beginAtZero: true}),
         }},
       },
     };
   }
 
-  function stacked(rows, names, horizontal, title, unit, limits = {}) {
-    const bars = names.map((name, i) => ({
-      label: name, data: rows.map((row) => row.values[i]), backgroundColor: partColor(i), maxBarThickness: 64,
+  // `names` maps each part to the number of its colour.
+  function stacked(rows, names, horizontal, title, unit) {
+    const bars = Object.entries(names).map(([name, part], i) => ({
+      label: name, data: rows.map((row) => row.values[i]), backgroundColor: partColor(part), maxBarThickness: 64,
     }));
-    const values = axis(title, {stacked: true, ...limits});
+    const values = axis(title, {stacked: true});
     const categories = axis(horizontal ? 'rank' : 'run', {stacked: true, grid: {display: false, borderColor: color('line')}});
     return {
-      text: rows.map((row) => `${row.name}: ` + names.map((name, i) => `${name} ${short(row.values[i])} ${unit}`).join(', ')).join('; '),
+      text: rows.map((row) => `${row.name}: ` + Object.keys(names).map((name, i) => `${name} ${short(row.values[i])} ${unit}`).join(', ')).join('; '),
       config: {
         type: 'bar',
         data: {labels: rows.map((row) => row.name), datasets: bars},
         options: {
           indexAxis: horizontal ? 'y' : 'x',
           scales: horizontal ? {x: values, y: categories} : {x: categories, y: values},
-          plugins: {tooltip: {callbacks: {label: (item) => `${item.dataset.label}: ${short(item.raw)} ${unit}`}}},
+          plugins: {legend: {labels: {boxHeight: 10, boxWidth: 14}}, tooltip: {callbacks: {label: (item) => `${item.dataset.label}: ${short(item.raw)} ${unit}`}}},
         },
       },
     };
@@ -96,11 +101,9 @@
   function budget() {
     const shown = runs.filter((run) => run.budget);
     if (shown.length === 0) return {empty: 'No loss budget: it needs a base and a run with more than one replica.'};
-    const names = ['useful', ...shown[0].budget.parts.map((part) => part.name)];
-    const rows = shown.map((run) => ({
-      name: label(run), values: [run.budget.useful_percent, ...run.budget.parts.map((part) => part.percent)],
-    }));
-    return stacked(rows, names, false, '% of the measured step', '%', {suggestedMax: 100});
+    const names = Object.fromEntries(shown[0].budget.parts.map((part, i) => [part.name, i + 1]));
+    const rows = shown.map((run) => ({name: label(run), values: run.budget.parts.map((part) => part.percent)}));
+    return stacked(rows, names, false, 'lost, % of the measured step', '%');
   }
 
   function ranks() {
@@ -109,18 +112,19 @@
     const rounds = run.rounds.filter((round) => round.ranks && round.ranks.length);
     const mean = (rank, get) => rounds.reduce((sum, round) => sum + (get(round.ranks[rank]) || 0), 0) / rounds.length * 1e3;
     const parts = {
-      forward: (r) => r.phases.forward,
-      input: (r) => r.phases.input,
-      backward: (r) => r.phases.backward,
-      waiting: (r) => r.straggler_wait_seconds,
-      communication: (r) => r.phases.communication - (r.straggler_wait_seconds || 0),
-      update: (r) => r.phases.update,
-      host: (r) => r.phases.host,
+      input: [1, (r) => r.phases.input],
+      forward: [0, (r) => r.phases.forward],
+      backward: [7, (r) => r.phases.backward],
+      waiting: [3, (r) => r.straggler_wait_seconds],
+      communication: [4, (r) => r.phases.communication - (r.straggler_wait_seconds || 0)],
+      update: [5, (r) => r.phases.update],
+      host: [6, (r) => r.phases.host],
     };
     const rows = rounds[0].ranks.map((rank, i) => ({
-      name: rank.name || `rank ${i}`, values: Object.values(parts).map((get) => mean(i, get)),
+      name: rank.name || `rank ${i}`, values: Object.values(parts).map(([, get]) => mean(i, get)),
     }));
-    const drawn = stacked(rows, Object.keys(parts), true, `ms a step, ${label(run)}`, 'ms');
+    const names = Object.fromEntries(Object.entries(parts).map(([name, [part]]) => [name, part]));
+    const drawn = stacked(rows, names, true, `ms a step, ${label(run)}`, 'ms');
     drawn.text = `${label(run)}. ${drawn.text}`;
     return drawn;
   }
@@ -149,8 +153,7 @@
       data.push({x: high, y: data[bins - 1].y});
       return {label: label(run), run: i, data, stepped: 'before', pointRadius: 0, fill: 'origin', backgroundColor: runColor(i) + '30', borderWidth: 1.5};
     });
-    datasets.forEach((d) => { d.stepped = 'before'; });
-    return lines(datasets, axis('step time, ms', {min: low, max: high}), axis('% of the steps', {beginAtZero: true}),
+    return lines(datasets, axis('step time, ms', {min: low, max: high, ticks: {color: color('soft'), includeBounds: false}}), axis('% of the steps', {beginAtZero: true}),
         'Step time ' + shown.map(({run, ms}) => `${label(run)}: median ${short(median(ms))} ms of ${ms.length} steps`).join('; '));
   }
 
@@ -159,10 +162,10 @@
     if (shown.length === 0) return {empty: 'No round was measured.'};
     const rate = (round) => round.images / round.seconds;
     const datasets = shown.map(({run, i}) => ({
-      label: label(run), run: i, pointRadius: 3.5, data: run.rounds.map((round, k) => ({x: k + 1, y: rate(round)})),
+      label: label(run), run: i, borderDash: dash(run), pointRadius: 3.5, data: run.rounds.map((round, k) => ({x: k + 1, y: rate(round)})),
     }));
     const last = Math.max(...shown.map(({run}) => run.rounds.length));
-    return lines(datasets, axis('round', {min: 0.5, max: last + 0.5, ticks: {stepSize: 1, color: color('soft'), callback: (v) => Number.isInteger(v) ? v : ''}}),
+    return lines(datasets, axis('round', {min: 0.5, max: last + 0.5, ...ticksAt(Array.from({length: last}, (_, k) => k + 1))}),
         axis('images/s, all replicas', {beginAtZero: true}),
         'Images per second by round ' + shown.map(({run}) => `${label(run)}: ${run.rounds.map((r) => short(rate(r))).join(', ')}`).join('; '));
   }
@@ -171,8 +174,9 @@
     const shown = runs.map((run, i) => ({run, i, data: (run.losses || []).map((y, k) => ({x: k + 1, y})).filter((p) => p.y != null)}))
         .filter((entry) => entry.data.length > 0);
     if (shown.length === 0) return {empty: 'No losses were recorded.'};
-    const datasets = shown.map(({run, i, data}) => ({label: label(run), run: i, data, parsing: false, pointRadius: data.length > 1 ? 0 : 3, borderWidth: 1.3}));
-    return lines(datasets, axis('step', {min: 0}), axis('cross-entropy, nats', {beginAtZero: true}),
+    const datasets = shown.map(({run, i, data}) => ({label: label(run), run: i, borderDash: dash(run), data, parsing: false, pointRadius: data.length > 1 ? 0 : 3, borderWidth: 1.3}));
+    const last = Math.max(...shown.map(({run}) => run.losses.length));
+    return lines(datasets, axis('step', {min: 0, max: last, ticks: {color: color('soft'), includeBounds: false}}), axis('cross-entropy, nats', {beginAtZero: true}),
         'Loss ' + shown.map(({run, data}) => `${label(run)}: ${short(data[0].y)} at step 1, ${short(data[data.length - 1].y)} at step ${data[data.length - 1].x}`).join('; '),
         {parsing: false, plugins: {decimation: {enabled: true, algorithm: 'min-max'}}});
   }
@@ -199,7 +203,7 @@
     Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
     Chart.defaults.color = color('ink');
     Chart.defaults.plugins.legend.position = 'bottom';
-    Chart.defaults.plugins.legend.labels.boxWidth = 14;
+    Object.assign(Chart.defaults.plugins.legend.labels, {boxWidth: 24, boxHeight: 0});
     let empty = 0;
     for (const [id, make] of Object.entries(makers)) {
       const canvas = document.getElementById(id);
@@ -210,8 +214,10 @@
       const made = make();
       if (made.empty) {
         const note = Object.assign(document.createElement('p'), {className: 'empty', textContent: made.empty});
-        if (canvas.closest('figure.optional')) canvas.closest('figure').remove();
-        else canvas.replaceWith(note);
+        const figure = canvas.closest('figure');
+        figure.classList.add('blank');
+        canvas.replaceWith(note);
+        if (figure.classList.contains('optional')) figure.remove();
         empty += 1;
         continue;
       }
