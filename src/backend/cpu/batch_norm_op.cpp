@@ -23,7 +23,7 @@ class BatchNormOp final : public Op {
     place.output->desc = x;
     Flags flags = Flags::use_scale | Flags::use_shift;
     if (place.fused->relu) flags = flags | Flags::fuse_norm_relu;
-    const dnnl::primitive_attr attributes = fused_attributes(false);
+    const dnnl::primitive_attr attributes = primitive_attributes(false);
     training_ = {
         {dnnl::prop_kind::forward_training, x, settings_.epsilon, flags}, attributes, *builder.engine};
     inference_ = {{dnnl::prop_kind::forward_inference, x, settings_.epsilon, flags | Flags::use_global_stats},

@@ -23,6 +23,14 @@ bool takes_relu(const model::Layer& layer) {
   return is<model::Convolution>(layer) || is<model::Dense>(layer) || is<model::BatchNorm>(layer);
 }
 
+// Whether `layer` becomes a part of the fused layer before it.
+bool joins(const model::Model& model, const FusedLayer& before, const model::Layer& layer) {
+  if (before.consumers != 1 || before.pool_layer >= 0) return false;
+  const model::Layer& first = model.layers[static_cast<std::size_t>(before.layer)];
+  if (is<model::Relu>(layer)) return takes_relu(first) && !before.relu;
+  return is<model::MaxPool>(layer) && is<model::Convolution>(first) && before.relu;
+}
+
 }  // namespace
 
 std::vector<FusedLayer> lower(const model::Model& model) {
@@ -32,32 +40,26 @@ std::vector<FusedLayer> lower(const model::Model& model) {
 
   for (std::size_t i = 0; i < model.layers.size(); ++i) {
     const model::Layer& layer = model.layers[i];
-    const int first_input = layer.inputs.front();
-    if (is<model::Relu>(layer) && first_input != model::image_input) {
-      const auto before = static_cast<std::size_t>(first_input);
-      FusedLayer& target = fused[static_cast<std::size_t>(fused_index[before])];
-      if (takes_relu(model.layers[before]) && consumers[before] == 1 && !target.relu) {
-        target.relu = true;
-        target.output_layer = static_cast<int>(i);
-        target.consumers = consumers[i];
-        fused_index[i] = fused_index[before];
+    const int input = layer.inputs.front();
+    if (input != model::image_input) {
+      const int index = fused_index[static_cast<std::size_t>(input)];
+      FusedLayer& before = fused[static_cast<std::size_t>(index)];
+      if (joins(model, before, layer)) {
+        if (is<model::Relu>(layer)) {
+          before.relu = true;
+        } else {
+          before.pool_layer = static_cast<int>(i);
+        }
+        before.consumers = consumers[i];
+        fused_index[i] = index;
         continue;
       }
     }
     FusedLayer made;
     made.layer = static_cast<int>(i);
-    made.output_layer = made.layer;
     made.consumers = consumers[i];
-    for (const int input : layer.inputs) {
-      made.inputs.push_back(input == model::image_input ? input
-                                                        : fused_index[static_cast<std::size_t>(input)]);
-    }
-    if (is<model::MaxPool>(layer) && made.inputs.front() != model::image_input) {
-      FusedLayer& source = fused[static_cast<std::size_t>(made.inputs.front())];
-      const bool masks = source.relu && source.consumers == 1 &&
-                         !is<model::BatchNorm>(model.layers[static_cast<std::size_t>(source.layer)]);
-      source.relu_masked_by_pool = masks;
-      made.winners_need_positive = masks;
+    for (const int each : layer.inputs) {
+      made.inputs.push_back(each == model::image_input ? each : fused_index[static_cast<std::size_t>(each)]);
     }
     fused_index[i] = static_cast<int>(fused.size());
     fused.push_back(std::move(made));

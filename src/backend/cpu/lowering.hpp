@@ -8,18 +8,15 @@ namespace dtrain::backend::cpu {
 
 // A model layer together with what is fused into it.
 struct FusedLayer {
-  int layer = 0;                     // index into Model::layers: the layer that names it
-  int output_layer = 0;              // the layer whose output it gives: `layer`, or the ReLU behind it
-  bool relu = false;                 // its output passes through a ReLU
-  bool relu_masked_by_pool = false;  // the ReLU's backward mask is applied by the max pool behind it
-  bool winners_need_positive =
-      false;                // max pool behind a fused ReLU: a window without a positive has no winner
+  int layer = 0;            // index into Model::layers: the layer that names it
+  bool relu = false;        // a ReLU follows
+  int pool_layer = -1;      // behind a convolution's ReLU: the max pool that reads nothing else
   std::vector<int> inputs;  // indices of fused layers, or model::image_input
-  int consumers = 0;
+  int consumers = 0;        // of its output
 };
 
-// Fuses ReLUs into the convolution, dense or batch norm before them where nothing else reads that layer, and
-// the masks of convolutions' ReLUs into the max pool that follows.
+// Fuses ReLUs into the convolution, dense layer or batch norm before them, and max pools into the convolution
+// and ReLU before them, where nothing else reads what lies between.
 std::vector<FusedLayer> lower(const model::Model& model);
 
 }  // namespace dtrain::backend::cpu

@@ -1,3 +1,4 @@
+#include "backend/cpu/layouts.hpp"
 #include "backend/cpu/weighted.hpp"
 #include "kernels/elementwise.hpp"
 #include "kernels/max_pool.hpp"
@@ -7,41 +8,23 @@ namespace dtrain::backend::cpu {
 namespace {
 
 using dnnl::memory;
-using Tag = memory::format_tag;
 
 constexpr std::size_t grain = 4096;
 
-// The layouts that the element kernels know: the tag and how many channels lie together.
-struct KnownLayout {
-  Tag tag;
-  int inner;  // 0: all channels
-};
-
-constexpr KnownLayout known_layouts[] = {
-    {Tag::nChw8c, 8}, {Tag::nChw16c, 16}, {Tag::nhwc, 0}, {Tag::nchw, 1}};
-
-KnownLayout layout_of(const memory::desc& desc) {
-  for (const auto& known : known_layouts) {
-    if (desc == memory::desc(desc.dims(), memory::data_type::f32, known.tag)) return known;
-  }
-  throw std::logic_error("max pool: activation in a layout that no kernel reads");
-}
-
 class MaxPoolOp final : public Op {
  public:
-  MaxPoolOp(const Builder& builder, const Place& place)
-      : place_(place), team_(builder.team), relu_(place.fused->winners_need_positive) {
+  MaxPoolOp(const Builder& builder, const Place& place) : place_(place), team_(builder.team) {
     const memory::desc& x = place.inputs[0]->desc;
     const model::Shape& in = place.layer->input_shapes[0];
     const model::Shape& out = place.layer->output;
-    const KnownLayout layout = layout_of(x);
+    const ActivationLayout layout = layout_of(x);
     place.output->desc = {
         {builder.count, out.channels, out.height, out.width}, memory::data_type::f32, layout.tag};
 
     shape_.size = std::get<model::MaxPool>(place.layer->operation).size;
     shape_.height = in.height;
     shape_.width = in.width;
-    shape_.inner = layout.inner == 0 ? in.channels : layout.inner;
+    shape_.inner = layout.inner;
     const std::size_t pixels = static_cast<std::size_t>(in.height) * static_cast<std::size_t>(in.width);
     shape_.outer = x.get_size() / sizeof(float) / (pixels * static_cast<std::size_t>(shape_.inner));
     winner_buffer_ = builder.buffer(place.output->desc.get_size() / sizeof(float), place.index,
@@ -59,7 +42,7 @@ class MaxPoolOp final : public Op {
     const float* x = place_.inputs[0]->values();
     float* y = place_.output->values();
     team_->split(shape_.outer, 1, [&](std::size_t begin, std::size_t end) {
-      kernels::max_pool_forward(part(begin, end), relu_, x + begin * in_plane(), y + begin * out_plane(),
+      kernels::max_pool_forward(part(begin, end), false, x + begin * in_plane(), y + begin * out_plane(),
                                 winner_ + begin * out_plane());
     });
   }
@@ -92,7 +75,6 @@ class MaxPoolOp final : public Op {
 
   Place place_;
   const Team* team_;
-  bool relu_;
   kernels::PoolShape shape_;
   BufferId winner_buffer_ = no_buffer;
   std::uint8_t* winner_ = nullptr;

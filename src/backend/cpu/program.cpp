@@ -25,8 +25,7 @@ bool needs_input(const model::Layer& layer) {
 // Whether an op's backward reads its own output to mask a ReLU. Batch norm keeps its mask in a workspace.
 bool needs_output(const FusedLayer& fused, const model::Layer& layer) {
   if (std::holds_alternative<model::Relu>(layer.operation)) return true;
-  return fused.relu && !fused.relu_masked_by_pool &&
-         !std::holds_alternative<model::BatchNorm>(layer.operation);
+  return fused.relu && fused.pool_layer < 0 && !std::holds_alternative<model::BatchNorm>(layer.operation);
 }
 
 }  // namespace

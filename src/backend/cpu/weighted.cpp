@@ -26,7 +26,7 @@ dnnl::memory::desc parameter_desc(const Builder& builder, int parameter, const d
   return builder.layout->complete ? builder.layout->entries[static_cast<std::size_t>(parameter)].desc : wish;
 }
 
-dnnl::primitive_attr fused_attributes(bool relu) {
+dnnl::primitive_attr primitive_attributes(bool relu) {
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (relu) {
@@ -112,6 +112,12 @@ void InputGradient::finish(const Team& team, bool round_bf16) {
     });
   }
   if (round_bf16) round_values(team, input_->gradients(), input_->floats());
+}
+
+void mask_relu(const Team& team, const Tensor& output) {
+  team.split(output.floats(), 4096, [&](std::size_t begin, std::size_t end) {
+    kernels::relu_backward({output.values() + begin, end - begin}, {output.gradients() + begin, end - begin});
+  });
 }
 
 void round_values(const Team& team, float* values, std::size_t count) {

@@ -15,6 +15,7 @@ class ParameterView {
   void plan_gradient(const Builder& builder, const dnnl::memory::desc& wanted, int moment);
   void bind(const Bindings& bindings);
 
+  const dnnl::memory::desc& desc() const { return entry_->desc; }
   const dnnl::memory& weights() const { return weights_; }
   const dnnl::memory& input_weights() const { return input_weights_; }
   // Copies the weights into the layout of the data gradient, if that is another one.
@@ -47,7 +48,7 @@ class ParameterView {
 dnnl::memory::desc parameter_desc(const Builder& builder, int parameter, const dnnl::memory::desc& wish);
 
 // A forward pass with an optional fused ReLU and user-owned scratch.
-dnnl::primitive_attr fused_attributes(bool relu);
+dnnl::primitive_attr primitive_attributes(bool relu);
 
 // The input gradient's destination: the tensor itself, or scratch that is then added to it.
 class InputGradient {
@@ -64,6 +65,22 @@ class InputGradient {
   BufferId scratch_buffer_ = no_buffer;
   dnnl::memory scratch_;
 };
+
+// Memory that a primitive needs while it runs.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Builder& builder, const dnnl::memory::desc& desc, int moment)
+      : desc_(desc), buffer_(builder.buffer(desc.get_size(), moment, moment)) {}
+  dnnl::memory bind(const Bindings& bindings) const { return bindings.memory(desc_, buffer_); }
+
+ private:
+  dnnl::memory::desc desc_;
+  BufferId buffer_ = no_buffer;
+};
+
+// Sets the output's gradient to zero where the fused ReLU gave zero.
+void mask_relu(const Team& team, const Tensor& output);
 
 void round_values(const Team& team, float* values, std::size_t count);
 
