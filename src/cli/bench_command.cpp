@@ -1,0 +1,163 @@
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "cli/output.hpp"
+#include "cli/session.hpp"
+#include "cli/training_flags.hpp"
+#include "measure/protocol.hpp"
+#include "measure/trace.hpp"
+#include "report/console.hpp"
+#include "report/files.hpp"
+#include "report/live_display.hpp"
+
+namespace dtrain::cli {
+
+namespace {
+
+bool is_asked(const config::Options& options, const std::string& format) {
+  return std::find(options.formats.begin(), options.formats.end(), format) != options.formats.end();
+}
+
+// Shows what is measured and keeps it safe while measuring goes on: the result file after every round, the
+// trace after every stretch.
+class Keeper final : public measure::Observer {
+ public:
+  Keeper(report::Result& result, const Session& session, std::shared_ptr<const measure::LiveStep> live)
+      : result_(result),
+        options_(session.options),
+        display_(std::move(live), static_cast<int>(session.plan.runs.size()), STDERR_FILENO, options_.quiet) {
+    if (!options_.trace.empty()) trace_.emplace(options_.trace);
+  }
+
+  void round_begins(const config::RunPlan& plan, int round, int rounds, bool warming_up) override {
+    display_.round_begins(plan, round, rounds, warming_up);
+  }
+
+  void round_ended(const measure::Samples& samples, std::size_t run, int round, int rounds) override {
+    display_.round_ended(samples, run, round, rounds);
+    keep(samples);
+  }
+
+  void run_failed(const measure::Samples& samples, std::size_t run, int round, int rounds) override {
+    display_.run_failed(samples, run, round, rounds);
+    keep(samples);
+  }
+
+  void stretch_ended(const config::RunPlan& plan, int round, const measure::StretchRecord& stretch) override {
+    if (trace_) trace_->append(plan.id, round, stretch);
+  }
+
+ private:
+  void keep(const measure::Samples& samples) {
+    if (!is_asked(options_, "json")) return;
+    result_.samples = samples;
+    summarise(result_);
+    report::write_outputs(options_.out, {"json"}, result_);
+  }
+
+  report::Result& result_;
+  const config::Options& options_;
+  report::LiveDisplay display_;
+  std::optional<measure::TraceWriter> trace_;
+};
+
+measure::SubjectMaker subject_maker(const Session& session, std::shared_ptr<measure::LiveStep> live,
+                                    const std::atomic<bool>& stop) {
+  return [&session, live = std::move(live), &stop](const config::RunPlan& run) {
+    train::WorldConfig world = world_config(session, run, 0);
+    world.live = live;
+    world.stop = &stop;
+    const bool largest = run.id == session.plan.runs.back().id;
+    if (largest && run.base == config::RunPlan::Base::none) world.delays = session.options.injected_delays;
+    return std::make_unique<train::World>(std::move(world));
+  };
+}
+
+void require_no_failure(const measure::Samples& samples) {
+  for (const auto& run : samples.runs) {
+    if (run.failure.empty()) continue;
+    throw run_error(fmt::format("{} failed: {}", run.plan.id, run.failure),
+                    "what the other runs measured is in the report");
+  }
+}
+
+class BenchCommand final : public Command {
+ public:
+  std::string name() const override { return "bench"; }
+  std::string summary() const override { return "Measures throughput and scaling, 1 to N replicas in turns"; }
+  std::string footer() const override {
+    return "Examples:\n"
+           "  dtrain bench --strategy mirrored --gpus 4        1, 2 and 4 replicas\n"
+           "  dtrain bench --replicas 1..4 --global-batch 256  strong scaling\n"
+           "  dtrain bench --gpus 2 --inject-delay rank=1,phase=input,ms=10\n"
+           "Writes result.json, result.csv, result.md and report.html; `dtrain report` shows them again.";
+  }
+
+  void declare(Flags& flags) override {
+    declare_world_flags(flags, options_);
+    declare_training_flags(flags, options_);
+    declare_data_flags(flags, options_);
+    declare_measuring_flags(flags, options_);
+    declare_output_flags(flags, options_);
+    declare_run_flags(flags, options_, config_file_);
+  }
+
+  ExitCode run(const std::string& command_line) override {
+    set_up_log(options_.quiet);
+    if (options_.formats.empty()) options_.formats = all_formats();
+    const InterruptGuard interrupt;
+    const Session session = open_session(options_, config::make_bench_plan);
+    if (options_.dry_run) {
+      print_out(describe_plan(session));
+      return ExitCode::fine;
+    }
+    report::Result result = start_result(session, command_line);
+    print_header(session, result);
+    measure_all(session, result, interrupt.stop());
+    finish_result(result, session);
+    report::write_outputs(session.options.out, session.options.formats, result);
+    if (is_asked(session.options, "console")) {
+      print_out(report::render_report(result, report::console_style(STDOUT_FILENO)));
+    }
+    if (interrupt.stopped()) {
+      log_warning("interrupted: what was measured is kept, marked incomplete");
+      return ExitCode::interrupted;
+    }
+    require_no_failure(result.samples);
+    return ExitCode::fine;
+  }
+
+ private:
+  static void print_header(const Session& session, const report::Result& result) {
+    if (!is_asked(session.options, "console")) return;
+    report::Result planned = result;
+    for (const auto& run : session.plan.runs) planned.samples.runs.emplace_back().plan = run;
+    print_out(report::render_header(planned, report::console_style(STDOUT_FILENO)));
+  }
+
+  static void measure_all(const Session& session, report::Result& result, const std::atomic<bool>& stop) {
+    const auto& options = session.options;
+    const auto live = std::make_shared<measure::LiveStep>();
+    Keeper keeper(result, session, live);
+    const measure::ProtocolConfig protocol{.rounds = options.rounds,
+                                           .warmup_steps = options.warmup,
+                                           .steps = options.steps,
+                                           .min_time = options.min_time,
+                                           .steady = {}};
+    result.samples =
+        measure::measure(session.plan.runs, subject_maker(session, live, stop), protocol, keeper, stop);
+  }
+
+  config::Options options_;
+  std::string config_file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> make_bench_command() { return std::make_unique<BenchCommand>(); }
+
+}  // namespace dtrain::cli

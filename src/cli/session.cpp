@@ -1,0 +1,253 @@
+#include "cli/session.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <filesystem>
+
+#include "base/log.hpp"
+#include "base/output_file.hpp"
+#include "base/text.hpp"
+#include "cli/machine.hpp"
+#include "comm/communicator.hpp"
+#include "kernels/optimizer.hpp"
+#include "model/flops.hpp"
+#include "model/zoo.hpp"
+#include "report/files.hpp"
+#include "stats/summary.hpp"
+#include "strategy/strategy.hpp"
+
+namespace dtrain::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void warn(Session& session, const std::string& warning) {
+  session.warnings.push_back(warning);
+  log_warning(warning);
+}
+
+// A file that is written later: its folder must take files, and it must not be a folder itself.
+void require_writable_file(const std::string& path, const char* flag) {
+  if (path.empty()) return;
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw environment_error(fmt::format("{} {}: is a folder, where a file is to be written", flag, path),
+                            fmt::format("give {} the name of a file", flag));
+  }
+  const fs::path parent = fs::path(path).parent_path();
+  try {
+    require_writable_directory(parent.empty() ? "." : parent);
+  } catch (const Error& problem) {
+    throw environment_error(fmt::format("{} {}: {}", flag, path, problem.what()),
+                            fmt::format("give {} a file in a folder that this user can write to", flag));
+  }
+}
+
+void open_all_outputs(const config::Options& options) {
+  report::open_outputs(options.out, options.formats);
+  require_writable_file(options.trace, "--trace");
+  require_writable_file(options.checkpoint, "--checkpoint");
+}
+
+void fill_in(config::Options& options, const config::Plan& plan) {
+  const auto& largest = plan.runs.back();
+  options.scaling = plan.scaling;
+  if (options.replicas.empty()) options.replicas = {largest.replicas};
+  if (!options.batch_size && !options.global_batch) options.batch_size = config::default_batch_size;
+  if (options.comm == "auto") options.comm = comm::local_communicators().names().front();
+}
+
+backend::ReplicaConfig replica_config(const Session& session, const config::RunPlan& run) {
+  backend::ReplicaConfig replica;
+  replica.model = session.model.get();
+  replica.max_batch = *std::max_element(run.replica_batch.begin(), run.replica_batch.end());
+  replica.precision = session.options.precision;
+  replica.optimizer = session.options.optimizer;
+  replica.bucket_bytes = static_cast<std::size_t>(std::llround(session.options.bucket_mb * 1e6));
+  replica.threads = session.options.threads_per_replica;
+  return replica;
+}
+
+// Runs take turns, so the replicas of all of them are in memory together.
+void require_memory(const Session& session) {
+  const std::size_t limit = session.options.memory_limit.value_or(0);
+  const bool weak = session.plan.scaling == config::Scaling::weak;
+  int together = 0;
+  for (const auto& run : session.plan.runs) together += run.replicas;
+  for (const auto& run : session.plan.runs) {
+    backend::require_memory(*session.backend, replica_config(session, run), weak ? together : run.replicas,
+                            limit, session.inventory.free_memory);
+  }
+}
+
+void require_enough_images(const Session& session) {
+  const auto& run = session.plan.runs.back();
+  const std::size_t images = session.data.train->size();
+  if (static_cast<std::size_t>(run.global_batch) <= images) return;
+  const std::size_t per_replica =
+      images / static_cast<std::size_t>(run.replicas * session.options.accumulate);
+  throw usage_error(fmt::format("a step of {} images is more than the {} images of {}", run.global_batch,
+                                images, session.data.train->name()),
+                    session.options.global_batch
+                        ? fmt::format("use --global-batch {} or less", images)
+                        : fmt::format("use --batch-size {} or less", std::max<std::size_t>(per_replica, 1)));
+}
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts = {};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace
+
+Session open_session(config::Options options, MakePlan make_plan) {
+  Session session;
+  const auto& strategy = *strategy::strategies().at(options.strategy).value;
+  session.launch = config::read_launch_environment(config::process_environment(), strategy.spans_workers());
+  session.inventory = backend::find_devices(options.device);
+  session.backend = backend::backends().at(session.inventory.device).value;
+  session.plan = make_plan(options, session.inventory);
+  fill_in(options, session.plan);
+  session.options = std::move(options);
+
+  for (const auto& note : session.backend->check_precision(session.options.precision)) warn(session, note);
+  if (!session.options.dry_run) open_all_outputs(session.options);
+  session.model = std::make_shared<const model::Model>(model::zoo().at(session.options.model).value());
+  require_memory(session);
+  session.data = datasets::open_cifar10(session.options.data, session.options.cache, session.options.seed);
+  require_enough_images(session);
+
+  if (session.options.device == "auto" && session.inventory.device == "cpu") {
+    warn(session, session.inventory.device_reason);
+  }
+  if (!session.data.note.empty()) warn(session, session.data.note);
+  for (const auto& note : session.plan.notes) warn(session, note);
+  for (const auto& note : session.launch.notes) warn(session, note);
+  return session;
+}
+
+int steps_per_epoch(const Session& session, const config::RunPlan& run) {
+  const auto images = static_cast<std::int64_t>(session.data.train->size());
+  const std::int64_t remainder = images % run.global_batch != 0 ? 1 : 0;
+  const bool keep = session.options.last_batch == config::LastBatch::keep;
+  return static_cast<int>(images / run.global_batch + (keep ? remainder : 0));
+}
+
+train::WorldConfig world_config(const Session& session, const config::RunPlan& run,
+                                std::int64_t total_steps) {
+  train::WorldConfig world;
+  world.options = &session.options;
+  world.plan = run;
+  world.model = session.model;
+  world.backend = session.backend;
+  world.strategy = strategy::strategies().at(run.strategy).value;
+  world.communicator = session.options.comm;
+  world.data = session.data;
+  world.schedule = train::schedules()
+                       .at(session.options.schedule)
+                       .value({.peak = session.options.learning_rate,
+                               .total_steps = total_steps,
+                               .warmup_steps = std::llround(session.options.warmup_epochs *
+                                                            steps_per_epoch(session, run))});
+  return world;
+}
+
+report::Result start_result(const Session& session, const std::string& command_line) {
+  report::Result result;
+  result.created = utc_now();
+  result.command = command_line;
+  result.build = build_info();
+  result.libraries = session.backend->libraries();
+  const auto devices = session.backend->devices();
+  result.machine = describe_machine(devices);
+  result.environment = config::recorded_environment();
+  result.options = session.options;
+  result.device = session.inventory.device;
+  result.device_reason = session.inventory.device_reason;
+  result.scaling = session.plan.scaling;
+  result.dataset = {session.data.train->name(), session.data.train->size(), ""};
+  result.model.name = session.model->name;
+  result.model.parameters = session.model->parameter_count;
+  result.model.training_flops_per_image = model::training_flops(*session.model);
+  if (!devices.empty()) {
+    const int shares = session.inventory.device == "cpu" ? session.options.threads_per_replica : 1;
+    result.model.peak_flops_per_replica = devices.front().peak_flops * shares;
+  }
+  result.model.batch_statistics = session.model->has_batch_statistics();
+  result.warnings = session.warnings;
+  return result;
+}
+
+void summarise(report::Result& result) {
+  result.summary = stats::summarise({.samples = &result.samples,
+                                     .scaling = result.scaling,
+                                     .training_flops_per_image = result.model.training_flops_per_image,
+                                     .peak_flops_per_replica = result.model.peak_flops_per_replica});
+}
+
+void finish_result(report::Result& result, const Session& session) {
+  result.dataset.checksum = session.data.train->checksum();
+  summarise(result);
+}
+
+namespace {
+
+std::string cores_text(const config::RunPlan& run) {
+  if (run.cores.empty()) return "not pinned";
+  std::vector<std::string> shares;
+  for (const auto& share : run.cores) {
+    std::vector<std::string> cores;
+    for (const int core : share) cores.push_back(std::to_string(core));
+    shares.push_back(join(cores, "+"));
+  }
+  return "cores " + join(shares, " ");
+}
+
+std::string batch_text(const config::RunPlan& run) {
+  const auto [low, high] = std::minmax_element(run.replica_batch.begin(), run.replica_batch.end());
+  return *low == *high ? fmt::format("{}", *high) : fmt::format("{} or {}", *high, *low);
+}
+
+std::string amount(const std::optional<int>& steps, const std::string& otherwise) {
+  return steps ? fmt::format("{} steps", *steps) : otherwise;
+}
+
+}  // namespace
+
+std::string describe_plan(const Session& session) {
+  const auto& options = session.options;
+  std::string text = "dry run: nothing is trained or written\n";
+  const auto line = [&](const std::string& label, const std::string& value) {
+    text += fmt::format("  {:<12}{}\n", label, value);
+  };
+  line("device", fmt::format("{} ({})", session.inventory.device, session.inventory.device_reason));
+  line("launcher", session.launch.source);
+  line("model", fmt::format("{}, {} parameters, {}", session.model->name, session.model->parameter_count,
+                            config::name(options.precision)));
+  line("training", fmt::format("{}, lr {}, schedule {}, seed {}", options.optimizer, options.learning_rate,
+                               options.schedule, options.seed));
+  line("data", fmt::format("{}, {} images", session.data.train->name(), session.data.train->size()));
+  line("scaling", fmt::format("{}, {} micro-step{} a step", config::name(session.plan.scaling),
+                              options.accumulate, options.accumulate == 1 ? "" : "s"));
+  line("measuring", fmt::format("{} rounds in turns; a round: warm-up {}, then {}", options.rounds,
+                                amount(options.warmup, "until steady"),
+                                amount(options.steps, fmt::format("{:g} s", options.min_time.count()))));
+  line("output", fmt::format("{} ({})", options.out, join(options.formats, ", ")));
+  text += fmt::format("\n  {:<16}{:>9}{:>15}{:>14}{:>16}  {}\n", "run", "replicas", "replica batch",
+                      "global batch", "memory each", "placement");
+  for (const auto& run : session.plan.runs) {
+    const std::size_t bytes = session.backend->estimate_memory(replica_config(session, run));
+    text += fmt::format("  {:<16}{:>9}{:>15}{:>14}{:>16}  {}{}\n", run.id, run.replicas, batch_text(run),
+                        run.global_batch, format_bytes(static_cast<double>(bytes)), cores_text(run),
+                        run.simulated ? "; simulated: " + run.simulated_reason : "");
+  }
+  return text;
+}
+
+}  // namespace dtrain::cli

@@ -1,0 +1,237 @@
+#include "cli/training_flags.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/text.hpp"
+#include "comm/communicator.hpp"
+#include "kernels/optimizer.hpp"
+#include "model/zoo.hpp"
+#include "report/writer.hpp"
+#include "strategy/strategy.hpp"
+#include "train/schedule.hpp"
+
+namespace dtrain::cli {
+
+namespace {
+
+using config::Options;
+
+const Options defaults;
+constexpr int any_count = std::numeric_limits<int>::max();
+
+TakeText integer(const std::string& flag, int low, int high, int& target) {
+  return [=, &target](const std::string& text) { target = config::parse_integer(text, flag, low, high); };
+}
+
+TakeText integer(const std::string& flag, int low, int high, std::optional<int>& target) {
+  return [=, &target](const std::string& text) { target = config::parse_integer(text, flag, low, high); };
+}
+
+TakeText number(const std::string& flag, double low, double high, double& target) {
+  return [=, &target](const std::string& text) { target = config::parse_number(text, flag, low, high); };
+}
+
+// The registered name, whatever spelling was given.
+template <class Value>
+TakeText registered(const Registry<Value>& registry, std::string& target) {
+  return [&registry, &target](const std::string& text) { target = registry.at(text).name; };
+}
+
+std::string with_default(const std::string& help, const std::string& value) {
+  return fmt::format("{} [{}]", help, value);
+}
+
+template <class Value>
+std::string with_default(const std::string& help, const Value& value) {
+  return fmt::format("{} [{}]", help, value);
+}
+
+void take_communicator(Options& options, const std::string& text) {
+  options.comm = text == "auto" ? text : comm::local_communicators().at(text).name;
+}
+
+void take_formats(Options& options, const std::string& text) {
+  options.formats.clear();
+  for (const auto& part : split(text, ',')) {
+    const std::string& name = report::writers().at(part).name;
+    if (std::find(options.formats.begin(), options.formats.end(), name) == options.formats.end()) {
+      options.formats.push_back(name);
+    }
+  }
+}
+
+void take_target(Options& options, const std::string& text) {
+  const std::string flag = "--target-accuracy";
+  options.target_accuracy = config::parse_rate(text, flag);
+  if (*options.target_accuracy == 0.0) {
+    throw usage_error(fmt::format("{}: '{}' is reached by doing nothing", flag, text),
+                      "give a rate such as 90%");
+  }
+}
+
+}  // namespace
+
+void declare_world_flags(Flags& flags, Options& options) {
+  flags.group("Replicas");
+  flags.choice(
+      "--strategy", strategy::strategies().names(),
+      with_default("How replicas train together; TensorFlow's class names work too", defaults.strategy),
+      registered(strategy::strategies(), options.strategy));
+  flags.value("--gpus,--replicas", "N|LIST|RANGE",
+              "How many replicas: 4, 1,2,4 or 1..4 [every device there is]",
+              [&options](const std::string& text) {
+                options.replicas = config::parse_replica_list(text, "--gpus");
+                options.replicas_swept = text.find_first_of(",.") != std::string::npos;
+              });
+  flags.choice(
+      "--device", {"auto", "cuda", "cpu"},
+      with_default("auto: GPUs if there are any, else CPU cores; cuda never falls back", defaults.device),
+      [&options](const std::string& text) { options.device = text; });
+  flags.value("--threads-per-replica", "N",
+              with_default("Cores that one CPU replica owns", defaults.threads_per_replica),
+              integer("--threads-per-replica", 1, config::max_replicas, options.threads_per_replica));
+  flags.toggle("--oversubscribe", "Let replicas share a GPU; marked simulated, never called scaling",
+               options.oversubscribe);
+  flags.choice(
+      "--comm",
+      [] {
+        std::vector<std::string> names{"auto"};
+        for (const auto& name : comm::local_communicators().names()) names.push_back(name);
+        return names;
+      }(),
+      with_default("Who carries gradients between replicas", defaults.comm),
+      [&options](const std::string& text) { take_communicator(options, text); });
+  flags.value("--bucket-mb", "MB",
+              with_default("Gradients are sent in buckets of this size", defaults.bucket_mb),
+              number("--bucket-mb", 1e-3, 1e5, options.bucket_mb));
+  flags.value(
+      "--timeout", "TIME", with_default("Longest wait for another replica", "20s"),
+      [&options](const std::string& text) { options.timeout = config::parse_duration(text, "--timeout"); });
+  flags.value("--memory-limit", "SIZE", "Most memory a replica may take, e.g. 200MB [what is free]",
+              [&options](const std::string& text) {
+                options.memory_limit = config::parse_size(text, "--memory-limit");
+              });
+
+  flags.group("Batch");
+  flags.value("--batch-size", "N",
+              with_default("Images a replica takes in a step", config::default_batch_size),
+              integer("--batch-size", 1, any_count, options.batch_size));
+  flags.value("--global-batch", "N",
+              "Images a step over all replicas, held as replicas are added: strong scaling",
+              integer("--global-batch", 1, any_count, options.global_batch));
+  flags.choice(
+      "--scaling", {"weak", "strong"},
+      "What is held as replicas are added: each one's batch, or the global batch (then --batch-size holds at "
+      "the largest N) [weak]",
+      [&options](const std::string& text) { options.scaling = config::parse_scaling(text); });
+  flags.value("--accumulate", "K",
+              with_default("Micro-steps whose gradients make one update", defaults.accumulate),
+              integer("--accumulate", 1, 65536, options.accumulate));
+}
+
+void declare_training_flags(Flags& flags, Options& options) {
+  flags.group("Training");
+  flags.choice("--model", model::zoo().names(), with_default("What is trained", defaults.model),
+               registered(model::zoo(), options.model));
+  flags.choice("--precision", {"fp32", "tf32", "bf16", "fp16"},
+               with_default("Of the arithmetic; weights stay fp32. mixed_float16 and mixed_bfloat16 work too",
+                            config::name(defaults.precision)),
+               [&options](const std::string& text) { options.precision = config::parse_precision(text); });
+  flags.choice("--optimizer", kernels::optimizers().names(),
+               with_default("The update rule", defaults.optimizer),
+               registered(kernels::optimizers(), options.optimizer));
+  flags.value("--lr", "RATE", with_default("Learning rate, the schedule's peak", defaults.learning_rate),
+              number("--lr", 0.0, 1e6, options.learning_rate));
+  flags.value("--momentum", "M", with_default("Of sgd", defaults.momentum),
+              number("--momentum", 0.0, 1.0, options.momentum));
+  flags.value("--weight-decay", "D", with_default("Decoupled weight decay", defaults.weight_decay),
+              number("--weight-decay", 0.0, 1e6, options.weight_decay));
+  flags.choice("--schedule", train::schedules().names(),
+               with_default("Of the learning rate", defaults.schedule), [&options](std::string text) {
+                 std::replace(text.begin(), text.end(), '-', '_');
+                 options.schedule = train::schedules().at(text).name;
+               });
+  flags.value("--warmup-epochs", "E",
+              with_default("Epochs over which the learning rate rises to its peak", defaults.warmup_epochs),
+              number("--warmup-epochs", 0.0, 1e6, options.warmup_epochs));
+  flags.value("--seed", "S", with_default("Of weights, order of images and augmentation", defaults.seed),
+              [&options](const std::string& text) { options.seed = config::parse_seed(text, "--seed"); });
+  flags.toggle("--deterministic", "Same bits in every run, where a faster way would not give them",
+               options.deterministic);
+}
+
+void declare_data_flags(Flags& flags, Options& options) {
+  flags.group("Data");
+  flags.value(
+      "--data", "PATH|synthetic",
+      "CIFAR-10 binary files: a folder, a file or a glob [what `dtrain data fetch` left, else synthetic]",
+      [&options](const std::string& text) {
+        if (text.empty()) throw usage_error("--data: '' is not a path", "give a path, or synthetic");
+        options.data = text;
+      });
+  flags.value("--shuffle", "N",
+              with_default("Records in the shuffle buffer; 0 keeps file order", defaults.shuffle),
+              integer("--shuffle", 0, any_count, options.shuffle));
+  flags.toggle("--cache", with_default("Keep records in memory", defaults.cache ? "on" : "off"),
+               options.cache);
+  flags.value("--prefetch", "N",
+              with_default("Batches prepared ahead, inside the replica's share of cores", defaults.prefetch),
+              integer("--prefetch", 0, 1024, options.prefetch));
+  flags.toggle("--augment", with_default("Random crops and flips", defaults.augment ? "on" : "off"),
+               options.augment);
+  flags.choice("--last-batch", {"keep", "drop"},
+               with_default("The remainder of an epoch", config::name(defaults.last_batch)),
+               [&options](const std::string& text) { options.last_batch = config::parse_last_batch(text); });
+}
+
+void declare_measuring_flags(Flags& flags, Options& options) {
+  flags.group("Measuring");
+  flags.value("--warmup", "N", "Steps a round before the clock starts [until step times are steady]",
+              integer("--warmup", 0, 1'000'000'000, options.warmup));
+  flags.value("--steps", "N", "Measured steps a round [as many as --min-time needs]",
+              integer("--steps", 1, 1'000'000'000, options.steps));
+  flags.value("--rounds", "N",
+              with_default("Times that every replica count is measured, in turns", defaults.rounds),
+              integer("--rounds", 1, 10'000, options.rounds));
+  flags.value(
+      "--min-time", "TIME", with_default("Shortest measured time of a round", "1s"),
+      [&options](const std::string& text) { options.min_time = config::parse_duration(text, "--min-time"); });
+  flags.repeated("--inject-delay", "rank=R,phase=P,ms=M",
+                 "Slow one rank in one phase at the largest replica count, to see the report find it",
+                 [&options](const std::string& text) {
+                   options.injected_delays.push_back(config::parse_injected_delay(text));
+                 });
+  flags.path("--trace", "FILE", "Write a Chrome trace of the measured steps", options.trace);
+}
+
+void declare_epoch_flags(Flags& flags, Options& options) {
+  flags.group("Epochs");
+  flags.value("--epochs", "E", with_default("Times through the training set", defaults.epochs),
+              integer("--epochs", 1, 1'000'000, options.epochs));
+  flags.value("--target-accuracy", "A",
+              "Stop when the test accuracy reaches this, e.g. 90%; missed is exit 5",
+              [&options](const std::string& text) { take_target(options, text); });
+  flags.path("--checkpoint", "FILE", "Write the whole state of training after every epoch",
+             options.checkpoint);
+  flags.path("--resume", "FILE", "Go on from a checkpoint exactly", options.resume);
+}
+
+void declare_output_flags(Flags& flags, Options& options) {
+  flags.group("Output");
+  flags.path("--out", "DIR", with_default("Folder for the result files", defaults.out), options.out);
+  flags.value("--format", "LIST", fmt::format("Of {} [all]", join(report::writers().names(), ",")),
+              [&options](const std::string& text) { take_formats(options, text); });
+  flags.toggle("--quiet", "No progress, only warnings and results", options.quiet);
+}
+
+std::vector<std::string> all_formats() { return report::writers().names(); }
+
+void declare_run_flags(Flags& flags, Options& options, std::string& config_file) {
+  flags.group("Output");
+  flags.toggle("--dry-run", "Show what would run, and where, then stop", options.dry_run);
+  flags.path("--config", "FILE", "Read flags from a TOML or INI file first; the command line wins",
+             config_file);
+}
+
+}  // namespace dtrain::cli

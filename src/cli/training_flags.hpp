@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/flags.hpp"
+#include "config/options.hpp"
+
+namespace dtrain::cli {
+
+// Flags of the commands that train, bound to Options in the groups that help shows. Defaults in help texts
+// are those of Options, choices those of the registries.
+void declare_world_flags(Flags& flags, config::Options& options);     // strategy, replicas, device, batch
+void declare_training_flags(Flags& flags, config::Options& options);  // model, optimizer, schedule, seed
+void declare_data_flags(Flags& flags, config::Options& options);
+void declare_measuring_flags(Flags& flags, config::Options& options);  // warm-up, steps, rounds, delays
+void declare_epoch_flags(Flags& flags, config::Options& options);      // epochs, target, checkpoints
+void declare_output_flags(Flags& flags, config::Options& options);
+void declare_run_flags(Flags& flags, config::Options& options, std::string& config_file);  // dry run, config
+
+// What bench and train write unless told otherwise.
+std::vector<std::string> all_formats();
+
+}  // namespace dtrain::cli
