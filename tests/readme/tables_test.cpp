@@ -64,27 +64,48 @@ std::string commands_table() {
 
 std::string flag_cell(const cli::FlagEntry& flag) {
   std::vector<std::string> names;
-  for (const auto& name : flag.names) names.push_back(fmt::format("`{}`", name));
+  for (const auto& name : flag.names) {
+    const bool negation = name.starts_with("--no-") && names.size() == 1;
+    if (negation) {
+      names = {fmt::format("`--[no-]{}`", name.substr(5))};
+    } else {
+      names.push_back(fmt::format("`{}`", name));
+    }
+  }
   std::string text = join(names, ", ");
   if (!flag.choices.empty()) text += fmt::format(" `{}`", cell(join(flag.choices, "|")));
   return text;
 }
 
-// Flags that read the same in several commands are one row, which names them; in the order of the commands.
-std::string flags_table() {
+// Rows of (flag, meaning), in the order of the commands, and which commands have them.
+struct FlagRows {
   std::vector<std::pair<std::string, std::string>> order;
   std::map<std::pair<std::string, std::string>, std::vector<std::string>> commands;
+
+  void add(const std::string& command, const cli::FlagEntry& flag, const std::string& meaning) {
+    const std::pair<std::string, std::string> row{flag_cell(flag), cell(meaning)};
+    if (!commands.contains(row)) order.push_back(row);
+    commands[row].push_back(command);
+  }
+};
+
+// Flags that read the same in several commands are one row, which names them. Some flags are another way to
+// give an argument, and mean what it means.
+std::string flags_table() {
+  FlagRows rows;
   for (const auto& command : cli::make_commands()) {
+    std::string argument;
     for (const auto& flag : cli::flags_of(*command)) {
-      if (flag.names.empty()) continue;
-      const std::pair<std::string, std::string> row{flag_cell(flag), cell(flag.summary)};
-      if (!commands.contains(row)) order.push_back(row);
-      commands[row].push_back(command->name());
+      if (flag.names.empty()) {
+        argument = flag.summary;
+      } else {
+        rows.add(command->name(), flag, flag.summary == "The same" ? argument : flag.summary);
+      }
     }
   }
   std::string text = "| flag | meaning [default] | of |\n|---|---|---|\n";
-  for (const auto& row : order) {
-    text += fmt::format("| {} | {} | {} |\n", row.first, row.second, join(commands[row], ", "));
+  for (const auto& row : rows.order) {
+    text += fmt::format("| {} | {} | {} |\n", row.first, row.second, join(rows.commands[row], ", "));
   }
   return text;
 }
