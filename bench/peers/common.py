@@ -29,6 +29,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 MEAN = np.array([0.4914, 0.4822, 0.4465], np.float32)
 DEVIATION = np.array([0.2470, 0.2435, 0.2616], np.float32)
 PARAMETERS = {"cnn": 122_570, "resnet9": 6_573_130}
+TRAINING_FLOPS = {"cnn": 25_736_448, "resnet9": 2_272_032_768}  # an image, as docs/metrics.md counts
 WAIT_SECONDS = 300  # for another process of the same run: imports and compilation lie inside
 
 
@@ -331,7 +332,8 @@ def result_of(framework, work, cores, ranks):
             "machine": machine(), "environment": {}, "config": config_of(work),
             "dataset": {"name": work.data, "images": len(ranks) * (32 if work.model == "cnn" else 4) * work.batch,
                         "checksum": ""},
-            "model": {"name": work.model, "parameters": parameters, "batch_statistics": work.model == "resnet9"},
+            "model": {"name": work.model, "parameters": parameters,
+                      "training_flops_per_image": TRAINING_FLOPS[work.model], "batch_statistics": work.model == "resnet9"},
             "runs": [run], "peak_process_bytes": sum(r["peak_bytes"] for r in ranks), "verdict": "",
             "warnings": ["measured outside dtrain; images lie in memory, so no input pipeline is in the figures"]}
 
