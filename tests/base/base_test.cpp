@@ -103,9 +103,12 @@ std::uint64_t hash_of(std::vector<float> values) {
 
 TEST(Hash, SeesEveryBitOrderAndLength) {
   const std::vector<float> base = {1.0F, 2.0F, 3.0F};
-  std::set<std::uint64_t> values = {hash_of(base), hash_of({2.0F, 1.0F, 3.0F}), hash_of({1.0F, 2.0F}),
+  std::set<std::uint64_t> values = {hash_of(base),
+                                    hash_of({2.0F, 1.0F, 3.0F}),
+                                    hash_of({1.0F, 2.0F}),
                                     hash_of({1.0F, 2.0F, 3.0F, 0.0F}),
-                                    hash_of({1.0F, 2.0F, std::nextafter(3.0F, 4.0F)}), hash_of({})};
+                                    hash_of({1.0F, 2.0F, std::nextafter(3.0F, 4.0F)}),
+                                    hash_of({})};
   EXPECT_EQ(values.size(), 6U);
   EXPECT_EQ(hash_of(base), hash_of(base));
 }

@@ -24,8 +24,10 @@ TEST_P(EachConvolution, FastIsTheReference) {
   const Case c = GetParam();
   const int block = native_block();
   const int channels = c.plain ? c.in_channels : c.in_channels * block;
-  const WeightsGradientShape shape{c.images, channels, c.size, c.size + 1, c.out_blocks * block, c.padding, block, c.plain};
-  if (!weights_gradient_supported(shape)) GTEST_SKIP() << "no AVX2 here: the library's kernel is used instead";
+  const WeightsGradientShape shape{c.images,  channels, c.size, c.size + 1, c.out_blocks * block,
+                                   c.padding, block,    c.plain};
+  if (!weights_gradient_supported(shape))
+    GTEST_SKIP() << "no AVX2 here: the library's kernel is used instead";
 
   const auto x = random_values(static_cast<std::size_t>(c.images) * channels * c.size * (c.size + 1), 1);
   const auto dy = random_values(
@@ -46,7 +48,8 @@ TEST_P(EachConvolution, FastIsTheReference) {
     weights_gradient(shape, x.data(), dy.data(), dw.data(), db, true, b, b + 1);
   }
   for (std::size_t i = 0; i < weights; ++i) ASSERT_NEAR(dw[i], 2.0F * reference[i], 2e-5F * largest) << i;
-  for (std::size_t i = 0; i < db.size(); ++i) ASSERT_NEAR(db[i], 2.0F * bias_reference[i], 2e-5F * largest) << i;
+  for (std::size_t i = 0; i < db.size(); ++i)
+    ASSERT_NEAR(db[i], 2.0F * bias_reference[i], 2e-5F * largest) << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, EachConvolution,
@@ -57,7 +60,8 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EachConvolution,
                                          Case{7, 2, 4, 5, 1, false}));
 
 TEST(ConvolutionWeights, ForeignBlocksAreRefused) {
-  EXPECT_FALSE(weights_gradient_supported({.images = 1, .in_channels = 8, .in_height = 8, .in_width = 8, .out_channels = 8, .block = 4}));
+  EXPECT_FALSE(weights_gradient_supported(
+      {.images = 1, .in_channels = 8, .in_height = 8, .in_width = 8, .out_channels = 8, .block = 4}));
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ float rounded(float x) {
 
 TEST(RoundToBf16, RoundsToNearestTiesToEven) {
   EXPECT_EQ(rounded(1.0F), 1.0F);
-  EXPECT_EQ(rounded(1.0F + 0x1p-8F), 1.0F);              // half way: even below
+  EXPECT_EQ(rounded(1.0F + 0x1p-8F), 1.0F);                // half way: even below
   EXPECT_EQ(rounded(1.0F + 3 * 0x1p-8F), 1.0F + 0x1p-6F);  // half way: even above
   EXPECT_EQ(rounded(1.0F + 0x1p-8F + 0x1p-20F), 1.0F + 0x1p-7F);
   EXPECT_EQ(rounded(-3.14159F), -3.140625F);

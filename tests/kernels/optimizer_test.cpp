@@ -21,7 +21,8 @@ TEST_P(EachOptimizer, FastIsTheReferenceOverManySteps) {
     std::vector<float> slow_state[2] = {std::vector<float>(count), std::vector<float>(count)};
     for (long step = 1; step <= 20; ++step) {
       const auto gradients = random_values(count, 100 + static_cast<std::uint64_t>(step));
-      const OptimizerStep numbers{.learning_rate = 0.01, .weight_decay = 0.1, .gradient_unscale = 0.5, .step = step};
+      const OptimizerStep numbers{
+          .learning_rate = 0.01, .weight_decay = 0.1, .gradient_unscale = 0.5, .step = step};
       EXPECT_TRUE(optimizer.update(fast, gradients, fast_state[0], fast_state[1], numbers));
       EXPECT_TRUE(optimizer.reference(slow, gradients, slow_state[0], slow_state[1], numbers));
     }

@@ -61,7 +61,8 @@ TEST(Model, RefusesGraphsThatDoNotFit) {
   EXPECT_THROW(build("x", image, 10, {{"d", Dense{9}, {image_input}, {}, {}}}), std::logic_error);
   EXPECT_THROW(build("x", image, 10, {{"c", Convolution{4, 9}, {image_input}, {}, {}}}), std::logic_error);
   EXPECT_THROW(build("x", image, 10, {{"d", Dense{10}, {0}, {}, {}}}), std::logic_error);
-  EXPECT_THROW(build("x", image, 10, {{"c", Convolution{4}, {image_input}, {}, {}}, {"a", Add{}, {0, image_input}, {}, {}}}),
+  EXPECT_THROW(build("x", image, 10,
+                     {{"c", Convolution{4}, {image_input}, {}, {}}, {"a", Add{}, {0, image_input}, {}, {}}}),
                std::logic_error);
 }
 

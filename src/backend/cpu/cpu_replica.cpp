@@ -110,9 +110,11 @@ Program& CpuReplica::program(int slot, int count) {
   if (entry) return *entry;
   if (count > max_batch_) throw std::logic_error("replica fed with more images than it was made for");
   entry = std::make_unique<Program>(*model_, engine_, team_, count, round_bf16_, layout_);
-  auto& arena = arenas_[static_cast<std::size_t>(slot)];
-  if (entry->arena_bytes() > arena.size()) throw std::logic_error("a smaller batch needs a larger arena");
-  entry->bind(engine_, arena.data(), round_bf16_ ? compute_weights_.data() : weights_.data(),
+  AlignedBuffer<std::byte>* arena = &arenas_[static_cast<std::size_t>(slot)];
+  if (entry->arena_bytes() > arena->size()) {  // a primitive may want more scratch for fewer images
+    arena = &extra_arenas_.emplace_back(entry->arena_bytes());
+  }
+  entry->bind(engine_, arena->data(), round_bf16_ ? compute_weights_.data() : weights_.data(),
               gradients_.data(), statistics_.data());
   return *entry;
 }
@@ -214,6 +216,7 @@ MemoryUse CpuReplica::memory() const {
       (weights_.size() + compute_weights_.size() + gradients_.size() + statistics_.size()) * sizeof(float);
   for (const auto& state : states_) bytes += state.size() * sizeof(float);
   for (const auto& arena : arenas_) bytes += arena.size();
+  for (const auto& arena : extra_arenas_) bytes += arena.size();
   return {.allocated = bytes, .peak = bytes};
 }
 

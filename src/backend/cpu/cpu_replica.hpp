@@ -1,5 +1,6 @@
 #pragma once
 
+#include <list>
 #include <map>
 
 #include "backend/cpu/program.hpp"
@@ -80,6 +81,7 @@ class CpuReplica final : public Replica {
   std::vector<AlignedBuffer<float>> states_;
   AlignedBuffer<float> statistics_;
   std::vector<AlignedBuffer<std::byte>> arenas_;                   // by slot
+  std::list<AlignedBuffer<std::byte>> extra_arenas_;               // of programs that do not fit there
   std::vector<std::map<int, std::unique_ptr<Program>>> programs_;  // by slot, then images
   std::vector<Flight> flights_;
   bool compute_weights_stale_ = true;
