@@ -49,9 +49,9 @@ TEST(MissingRank, IsNamedWithinTheDeadline) {
 
 TEST(MissingRank, IsNamedIfItCameButDoesNotTakePart) {
   std::atomic<bool> over{false};
+  std::vector<std::vector<float>> data(3, std::vector<float>(100));  // outlives the communicators
   const auto errors = run_ranks({.size = 3, .oversubscribed = true}, [&](Communicator& communicator) {
-    std::vector<float> data(100);
-    const Ticket ticket = communicator.all_reduce(data, {});
+    const Ticket ticket = communicator.all_reduce(data[static_cast<std::size_t>(communicator.rank())], {});
     if (communicator.rank() == 1) {
       while (!over) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     } else if (communicator.rank() == 2) {
@@ -236,9 +236,9 @@ TEST(Disagreement, OfAMessagesLengthNamesBothRanks) {
 }
 
 TEST(Leaving, InTheMiddleEndsTheOthers) {
-  const auto errors = run_ranks({.size = 3, .oversubscribed = true}, [](Communicator& communicator) {
-    std::vector<float> data(100);
-    const Ticket ticket = communicator.all_reduce(data, {});
+  std::vector<std::vector<float>> data(3, std::vector<float>(100));  // outlives the communicators
+  const auto errors = run_ranks({.size = 3, .oversubscribed = true}, [&](Communicator& communicator) {
+    const Ticket ticket = communicator.all_reduce(data[static_cast<std::size_t>(communicator.rank())], {});
     if (communicator.rank() == 1) return;
     communicator.wait(ticket, ample());
   });
