@@ -31,8 +31,8 @@ struct Failure {
   bool interrupted = false;
   bool culprit = false;  // known to be the cause, whoever spoke first
   ErrorCategory category = ErrorCategory::run;
-  std::string what;
-  std::string advice;
+  std::string what{};
+  std::string advice{};
 
   [[noreturn]] void raise() const;
 };

@@ -15,8 +15,8 @@ double ramp(std::int64_t step, std::int64_t steps) {
 
 // How far a step is on its way from `begin` to `end`, 0 to 1.
 double progress(std::int64_t step, std::int64_t begin, std::int64_t end) {
-  if (step <= begin) return 0.0;
   if (step >= end) return 1.0;
+  if (step <= begin) return 0.0;
   return static_cast<double>(step - begin) / static_cast<double>(end - begin);
 }
 

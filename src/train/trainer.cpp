@@ -1,6 +1,10 @@
 #include "train/trainer.hpp"
 
+#include <algorithm>
 #include <numeric>
+
+#include "measure/calibration.hpp"
+#include "measure/noise.hpp"
 
 namespace dtrain::train {
 namespace {
@@ -49,13 +53,12 @@ class Trainer {
     const int per_epoch = world_->steps_per_epoch();
     const int steps = per_epoch - static_cast<int>(world_->steps_taken() % per_epoch);
     observer_->epoch_begins(epoch, options_->epochs, steps);
-    const auto round = measure::reduce(world_->run(steps));
+    const measure::RoundSample& round = run(steps);
     observer_->evaluation_begins(epoch, evaluated_->size());
     const Evaluation evaluation = world_->evaluate(evaluated_);
 
-    outcome_.samples.rounds.push_back(round);
     outcome_.epochs = epoch;
-    keep({epoch, seconds() + round.seconds, evaluation.loss, evaluation.accuracy});
+    keep({epoch, seconds_so_far() + round.seconds, evaluation.loss, evaluation.accuracy});
     if (!options_->checkpoint.empty()) {
       write_checkpoint(options_->checkpoint, {identity_, world_->save_state(), outcome_.samples.evaluations});
     }
@@ -67,14 +70,29 @@ class Trainer {
                             .evaluation = evaluation});
   }
 
+  // An epoch is a round: calibrated before and after, off the clock.
+  const measure::RoundSample& run(int steps) {
+    const double speed_before = measure::calibrate();
+    noise_.begin();
+    const measure::StretchRecord stretch = world_->run(steps);
+    noise_.end();
+    measure::RoundSample round = measure::reduce(stretch);
+    round.calibration_seconds = 0.5 * (speed_before + measure::calibrate());
+    outcome_.samples.measured_steps += static_cast<std::uint64_t>(round.steps);
+    outcome_.samples.skipped_steps +=
+        static_cast<std::uint64_t>(std::ranges::count(stretch.ranks[0], true, &measure::StepRecord::skipped));
+    outcome_.samples.noise = noise_.reading();
+    return outcome_.samples.rounds.emplace_back(std::move(round));
+  }
+
   void keep(const measure::EvaluationSample& sample) {
     outcome_.samples.evaluations.push_back(sample);
     const bool reached = options_->target_accuracy && sample.accuracy >= *options_->target_accuracy;
     if (reached && !outcome_.seconds_to_target) outcome_.seconds_to_target = sample.seconds;
   }
 
-  // Of training so far.
-  double seconds() const {
+  // Of training.
+  double seconds_so_far() const {
     return outcome_.samples.evaluations.empty() ? 0.0 : outcome_.samples.evaluations.back().seconds;
   }
 
@@ -89,6 +107,7 @@ class Trainer {
   TrainingObserver* observer_;
   std::shared_ptr<const datasets::Dataset> evaluated_;
   CheckpointIdentity identity_;
+  measure::NoiseMeter noise_;
   TrainingOutcome outcome_;
 };
 

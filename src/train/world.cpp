@@ -168,9 +168,6 @@ class World::Impl {
     samples.replica_bytes = std::ranges::max(allocated);
     samples.stamps_per_step = ranks_[0].stamps_per_step();
     samples.losses = losses_;
-    samples.measured_steps = 0;
-    for (const auto& round : samples.rounds)
-      samples.measured_steps += static_cast<std::uint64_t>(round.steps);
     samples.bytes_sent = bytes_per_step_ * samples.measured_steps;
     if (!broken_) describe_weights(samples);
     add_notes(samples);

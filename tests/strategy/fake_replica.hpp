@@ -17,11 +17,11 @@ namespace dtrain::testing {
 
 // What goes wrong, and when. `pass` counts a replica's forward passes from 0. Called on the replica's thread.
 struct Faults {
-  std::function<void(int rank)> make;
-  std::function<void(int rank, int pass)> forward;
-  std::function<float(int rank, int pass)> gradient;  // added to the first gradient
-  std::function<double(int rank, int pass)> loss;     // added to the loss
-  std::function<void(int rank)> evaluate;
+  std::function<void(int rank)> make = nullptr;
+  std::function<void(int rank, int pass)> forward = nullptr;
+  std::function<float(int rank, int pass)> gradient = nullptr;  // added to the first gradient
+  std::function<double(int rank, int pass)> loss = nullptr;     // added to the loss
+  std::function<void(int rank)> evaluate = nullptr;
 };
 
 // Softmax regression on twelve numbers: the means of the quadrants of the three planes. Plain arithmetic in
@@ -99,7 +99,7 @@ class FakeReplica final : public backend::Replica {
         }
       }
     }
-    if (faults_->gradient) weight(gradients_)[0] += gradient_scale * faults_->gradient(rank_, pass_ - 1);
+    if (faults_->gradient) weight(gradients_)[0] += faults_->gradient(rank_, pass_ - 1);
     for (int bucket = 0; last && bucket < static_cast<int>(buckets_.size()); ++bucket) {
       sink.bucket_ready(bucket, {});
     }

@@ -1,0 +1,124 @@
+#include "train/stamps.hpp"
+
+#include <gtest/gtest.h>
+
+#include "../strategy/fake_replica.hpp"
+
+namespace dtrain::train {
+namespace {
+
+// A device on whose time line every mark lies twice as far from the last as the one before: 1, 3, 7, 15, ...,
+// so that every interval is told from every other.
+class DoublingReplica final : public backend::Replica {
+ public:
+  backend::InputFormat input_format() const override { return {}; }
+  std::span<const backend::Slot> slots() const override { return {}; }
+  std::span<const backend::Range> buckets() const override { return buckets_; }
+  std::span<float> weights() override { return {}; }
+  std::span<float> gradients() override { return {}; }
+  std::span<float> optimizer_state(int) override { return {}; }
+  std::span<float> statistics() override { return {}; }
+  void import_weights(std::span<const float>) override {}
+  void export_weights(std::span<float>) override {}
+  void export_gradients(std::span<float>) override {}
+  void forward(int, const backend::Batch&) override {}
+  void backward(int, float, bool, bool, backend::GradientSink&) override {}
+  backend::BatchResult result(int) override { return {}; }
+  bool update(backend::Range, const kernels::OptimizerStep&) override { return true; }
+  backend::BatchResult evaluate(const backend::Batch&) override { return {}; }
+  backend::Mark mark() override { return {marks++}; }
+  std::int64_t time_ns(backend::Mark mark) override { return (std::int64_t{2} << mark.value) - 1; }
+  void synchronize(const Deadline&) override {}
+  backend::MemoryUse memory() const override { return {}; }
+
+  std::int64_t marks = 0;
+
+ private:
+  std::vector<backend::Range> buckets_{{0, 1}, {1, 1}};
+};
+
+class CountingSink final : public backend::GradientSink {
+ public:
+  void bucket_ready(int bucket, backend::DeviceToken) override { sum += 10 + bucket; }
+  int sum = 0;
+};
+
+TEST(Stamps, TellCommunicationInBackwardFromBackward) {
+  DoublingReplica replica;
+  CountingSink strategy;
+  Stamps stamps(replica, true, 1);
+  stamps.begin(&strategy);     // 1
+  stamps.input_ready();        // 3
+  stamps.forward_done();       // 7
+  stamps.bucket_ready(0, {});  // 15, 31
+  stamps.bucket_ready(1, {});  // 63, 127
+  stamps.backward_done();      // 255
+  stamps.communicated();       // 511
+  stamps.end();                // 1023
+  measure::StepRecord record;
+  stamps.resolve(record);
+  EXPECT_EQ(strategy.sum, 21);
+  EXPECT_EQ(stamps.count(), 10);
+  EXPECT_EQ(record.begin_ns, 1);
+  EXPECT_EQ(record.input_ns, 2);
+  EXPECT_EQ(record.forward_ns, 4);
+  EXPECT_EQ(record.communication_in_backward_ns, 16 + 64);
+  EXPECT_EQ(record.backward_ns, 248 - 80);
+  EXPECT_EQ(record.arrival_ns, 255);
+  EXPECT_EQ(record.communicated_ns, 511);
+  EXPECT_EQ(record.update_ns, 512);
+  EXPECT_EQ(record.end_ns, 1023);
+}
+
+TEST(Stamps, AddUpMicroSteps) {
+  DoublingReplica replica;
+  CountingSink strategy;
+  Stamps stamps(replica, true, 2);
+  for (int repeat = 0; repeat < 2; ++repeat) {  // a step starts afresh
+    replica.marks = 0;
+    stamps.begin(&strategy);     // 1
+    stamps.input_ready();        // 3
+    stamps.forward_done();       // 7
+    stamps.backward_done();      // 15
+    stamps.input_ready();        // 31
+    stamps.forward_done();       // 63
+    stamps.bucket_ready(0, {});  // 127, 255
+    stamps.backward_done();      // 511
+    stamps.communicated();       // 1023
+    stamps.end();                // 2047
+    measure::StepRecord record;
+    stamps.resolve(record);
+    EXPECT_EQ(record.input_ns, 2 + 16);
+    EXPECT_EQ(record.forward_ns, 4 + 32);
+    EXPECT_EQ(record.communication_in_backward_ns, 128);
+    EXPECT_EQ(record.backward_ns, 8 + 448 - 128);
+    EXPECT_EQ(record.arrival_ns, 511);
+    EXPECT_EQ(record.end_ns, 2047);
+  }
+}
+
+TEST(Stamps, WithoutCollectivesThereIsNoArrival) {
+  DoublingReplica replica;
+  CountingSink strategy;
+  Stamps stamps(replica, false, 1);
+  stamps.begin(&strategy);     // 1
+  stamps.input_ready();        // 3
+  stamps.forward_done();       // 7
+  stamps.bucket_ready(1, {});  // told, not stamped
+  stamps.backward_done();      // 15
+  stamps.communicated();
+  stamps.end();  // 31
+  measure::StepRecord record;
+  stamps.resolve(record);
+  EXPECT_EQ(strategy.sum, 11);
+  EXPECT_EQ(stamps.count(), 5);
+  EXPECT_EQ(record.arrival_ns, 0);
+  EXPECT_EQ(record.communicated_ns, 15);
+  EXPECT_EQ(record.backward_ns, 8);
+  EXPECT_EQ(record.communication_in_backward_ns, 0);
+  EXPECT_EQ(record.update_ns, 16);
+  EXPECT_EQ(record.end_ns, 31);
+}
+
+}  // namespace
+}  // namespace dtrain::train
