@@ -14,8 +14,8 @@ int main(int argc, char** argv) {
     log_warning("interrupted");
     code = ExitCode::interrupted;
   } catch (const Error& error) {
-    log_error(error.what());
-    if (!error.advice().empty()) log_error("  -> " + error.advice());
+    const std::string advice = error.advice().empty() ? "" : "\n  -> " + error.advice();
+    log_error(error.what() + advice);
     code = exit_code(error.category());
   } catch (const std::bad_alloc&) {
     log_error("out of memory");

@@ -11,12 +11,43 @@ namespace dtrain::cli {
 namespace {
 
 constexpr std::size_t help_column = 34;
+constexpr std::size_t help_width = 110;
+
+// CLI11's layout, with descriptions wrapped and without its marks of negated flags.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  HelpFormatter() { column_width(help_column); }
+
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    static const std::string mark = "{false}";
+    std::string name = CLI::Formatter::make_option_name(option, positional);
+    if (const auto at = name.find(mark); at != std::string::npos) name.erase(at, mark.size());
+    return name;
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string text;
+    std::size_t column = 0;
+    for (const auto& word : split(CLI::Formatter::make_option_desc(option), ' ')) {
+      const bool fits = column + word.size() < help_width - help_column;
+      if (!text.empty()) text += fits ? ' ' : '\n';
+      column = fits ? column + word.size() + 1 : word.size();
+      text += word;
+    }
+    return text;
+  }
+};
+
+std::string without_double_blank_lines(std::string text) {
+  for (std::size_t at = 0; (at = text.find("\n\n\n", at)) != std::string::npos;) text.erase(at, 1);
+  return text;
+}
 
 // A command's flags in CLI11's hands. Lives while the command's members are bound.
 struct Parser {
   explicit Parser(Command& command) : app(command.summary() + ".", "dtrain " + command.name()), flags(app) {
     app.set_help_flag("-h,--help", "Show this help");
-    app.get_formatter()->column_width(help_column);
+    app.formatter(std::make_shared<HelpFormatter>());
     app.allow_extras();
     app.footer(command.footer());
     command.declare(flags);
@@ -75,7 +106,7 @@ Parsed parse_arguments(Command& command, const std::vector<std::string>& argumen
   try {
     parser.app.parse(std::move(all));
   } catch (const CLI::CallForHelp&) {
-    help = parser.app.help();
+    help = without_double_blank_lines(parser.app.help());
     return Parsed::help;
   } catch (const CLI::ParseError& error) {
     refuse_extras(parser, command);
@@ -85,7 +116,7 @@ Parsed parse_arguments(Command& command, const std::vector<std::string>& argumen
   return Parsed::run;
 }
 
-std::string help_text(Command& command) { return Parser(command).app.help(); }
+std::string help_text(Command& command) { return without_double_blank_lines(Parser(command).app.help()); }
 
 std::vector<FlagEntry> flags_of(Command& command) { return Parser(command).flags.entries(); }
 

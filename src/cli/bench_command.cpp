@@ -1,26 +1,20 @@
 #include <unistd.h>
 
-#include <algorithm>
-
 #include "base/log.hpp"
 #include "cli/command.hpp"
+#include "cli/delivery.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/session.hpp"
 #include "cli/training_flags.hpp"
 #include "measure/protocol.hpp"
 #include "measure/trace.hpp"
-#include "report/console.hpp"
 #include "report/files.hpp"
 #include "report/live_display.hpp"
 
 namespace dtrain::cli {
 
 namespace {
-
-bool is_asked(const config::Options& options, const std::string& format) {
-  return std::find(options.formats.begin(), options.formats.end(), format) != options.formats.end();
-}
 
 // Shows what is measured and keeps it safe while measuring goes on: the result file after every round, the
 // trace after every stretch.
@@ -56,7 +50,11 @@ class Keeper final : public measure::Observer {
     if (!is_asked(options_, "json")) return;
     result_.samples = samples;
     summarise(result_);
-    report::write_outputs(options_.out, {"json"}, result_);
+    try {
+      report::write_outputs(options_.out, {"json"}, result_);
+    } catch (const Error& error) {
+      display_.message(fmt::format("warning: {}; measuring goes on", error.what()));
+    }
   }
 
   report::Result& result_;
@@ -116,13 +114,10 @@ class BenchCommand final : public Command {
       return ExitCode::fine;
     }
     report::Result result = start_result(session, command_line);
-    print_header(session, result);
+    show_header(result, session.plan.runs);
     measure_all(session, result, interrupt.stop());
     finish_result(result, session);
-    report::write_outputs(session.options.out, session.options.formats, result);
-    if (is_asked(session.options, "console")) {
-      print_out(report::render_report(result, report::console_style(STDOUT_FILENO)));
-    }
+    deliver(result, true);
     if (interrupt.stopped()) {
       log_warning("interrupted: what was measured is kept, marked incomplete");
       return ExitCode::interrupted;
@@ -132,13 +127,6 @@ class BenchCommand final : public Command {
   }
 
  private:
-  static void print_header(const Session& session, const report::Result& result) {
-    if (!is_asked(session.options, "console")) return;
-    report::Result planned = result;
-    for (const auto& run : session.plan.runs) planned.samples.runs.emplace_back().plan = run;
-    print_out(report::render_header(planned, report::console_style(STDOUT_FILENO)));
-  }
-
   static void measure_all(const Session& session, report::Result& result, const std::atomic<bool>& stop) {
     const auto& options = session.options;
     const auto live = std::make_shared<measure::LiveStep>();

@@ -64,7 +64,8 @@ void Flags::repeated(const std::string& names, const std::string& placeholder, c
 }
 
 void Flags::toggle(const std::string& name, const std::string& help, bool& target) {
-  CLI::Option* option = app_.add_flag(fmt::format("{},!--no-{}", name, name.substr(2)), target, help);
+  const std::string names = target ? fmt::format("{},!--no-{}", name, name.substr(2)) : name;
+  CLI::Option* option = app_.add_flag(names, target, help);
   option->group(group_)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   record(*option, help);
 }

@@ -42,6 +42,7 @@ class Flags {
               TakeText take);
   void repeated(const std::string& names, const std::string& placeholder, const std::string& help,
                 TakeText take);
+  // A flag that is on already also gets --no-NAME.
   void toggle(const std::string& name, const std::string& help, bool& target);
   void files(const std::string& name, const std::string& help, std::vector<std::string>& target,
              bool required);

@@ -117,11 +117,11 @@ Session open_session(config::Options options, MakePlan make_plan) {
   session.options = std::move(options);
 
   for (const auto& note : session.backend->check_precision(session.options.precision)) warn(session, note);
-  if (!session.options.dry_run) open_all_outputs(session.options);
   session.model = std::make_shared<const model::Model>(model::zoo().at(session.options.model).value());
   require_memory(session);
   session.data = datasets::open_cifar10(session.options.data, session.options.cache, session.options.seed);
   require_enough_images(session);
+  if (!session.options.dry_run) open_all_outputs(session.options);
 
   if (session.options.device == "auto" && session.inventory.device == "cpu") {
     warn(session, session.inventory.device_reason);

@@ -4,12 +4,11 @@
 
 #include "base/log.hpp"
 #include "cli/command.hpp"
+#include "cli/delivery.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/session.hpp"
 #include "cli/training_flags.hpp"
-#include "report/console.hpp"
-#include "report/files.hpp"
 #include "report/live_display.hpp"
 #include "train/trainer.hpp"
 
@@ -75,11 +74,7 @@ class TrainCommand final : public Command {
     result.samples.runs = {outcome.samples};
     result.samples.complete = !outcome.interrupted;
     finish_result(result, session);
-    report::write_outputs(session.options.out, session.options.formats, result);
-    if (std::find(options_.formats.begin(), options_.formats.end(), "console") != options_.formats.end()) {
-      const auto style = report::console_style(STDOUT_FILENO);
-      print_out(report::render_header(result, style) + report::render_report(result, style));
-    }
+    deliver(result, false);
     if (outcome.interrupted) {
       log_warning("interrupted: finished epochs are kept, marked incomplete");
       return ExitCode::interrupted;

@@ -81,7 +81,7 @@ void declare_world_flags(Flags& flags, Options& options) {
   flags.value("--gpus,--replicas", "N|LIST|RANGE",
               "How many replicas: 4, 1,2,4 or 1..4 [every device there is]",
               [&options](const std::string& text) {
-                options.replicas = config::parse_replica_list(text, "--gpus");
+                options.replicas = config::parse_replica_list(text, "--gpus/--replicas");
                 options.replicas_swept = text.find_first_of(",.") != std::string::npos;
               });
   flags.choice(

@@ -114,7 +114,15 @@ double parse_rate(const std::string& text, const std::string& flag) {
 }
 
 std::vector<int> parse_replica_list(const std::string& text, const std::string& flag) {
-  const auto count = [&](const std::string& part) { return parse_integer(part, flag, 1, max_replicas); };
+  const auto count = [&](const std::string& part) {
+    int value = 0;
+    if (read_whole(part, value) == std::errc() && value >= 1 && value <= max_replicas) return value;
+    throw bad_value(
+        flag, text,
+        part == text ? "is not a number of replicas"
+                     : fmt::format("has '{}' where a number of replicas is needed", part),
+        fmt::format("give one from 1 to {}, a list such as 1,2,4 or a range such as 1..4", max_replicas));
+  };
   const auto dots = text.find("..");
   std::vector<int> counts;
   if (dots != std::string::npos) {
@@ -125,7 +133,7 @@ std::vector<int> parse_replica_list(const std::string& text, const std::string& 
     }
     if (last - first >= max_sweep) {
       throw bad_value(flag, text, fmt::format("asks for {} replica counts", last - first + 1),
-                      fmt::format("measure at most {} of them, e.g. {}={},{}", max_sweep, flag, first, last));
+                      fmt::format("measure at most {} of them, e.g. {},{}", max_sweep, first, last));
     }
     for (int n = first; n <= last; ++n) counts.push_back(n);
     return counts;

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import resource
+import subprocess
 
-from program import FEW_STEPS, SMALL, ProgramTest
+from program import FEW_STEPS, PROGRAM, SMALL, ProgramTest, clean_environment
 
 CORES = len(os.sched_getaffinity(0))
 
@@ -65,6 +67,40 @@ class ResultFile(ProgramTest):
         self.assertGreater(largest["rounds"][0]["seconds"], 5 * 0.020)
         self.assertLess(base["rounds"][0]["seconds"], 5 * 0.020)
         self.assertRegex(json.dumps(largest["notes"]) + json.dumps(largest["budget"]), r"rank 1.*input|input.*rank 1")
+
+
+class Failures(ProgramTest):
+    def test_a_run_that_fails_does_not_take_the_others_with_it(self):
+        delay = ["--inject-delay", "rank=1,phase=input,ms=2000", "--timeout", "100ms"]
+        result = self.bench("--gpus", "2", *delay, code=5)
+        plain, base, failed = result["runs"]
+        self.assertEqual([len(plain["rounds"]), len(base["rounds"])], [2, 2])
+        self.assertEqual(failed["rounds"], [])
+        self.assertIn("rank 1", json.dumps(failed))
+        self.assertIsNone(failed["efficiency"])
+
+    def test_a_loss_that_is_not_finite_stops_the_run(self):
+        done = self.expect(
+            5, "bench", *SMALL, *FEW_STEPS, "--gpus", "1", "--optimizer", "sgd", "--lr", "1e6", "--steps", "40",
+            "--out", "out",
+        )
+        self.assertRegex(done.stderr, r"step \d+")
+        self.assertIn("rank 0", done.stderr)
+        self.result()
+
+    def test_a_disk_that_fills_up_costs_the_files_but_not_the_report(self):
+        def limit_file_size():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))  # Python ignores the signal, and so do children
+
+        done = subprocess.run(
+            [PROGRAM, "bench", *SMALL, *FEW_STEPS, "--gpus", "1", "--out", "out"],
+            cwd=self.folder, env=clean_environment(), capture_output=True, text=True, check=False,
+            preexec_fn=limit_file_size, restore_signals=False,
+        )
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertIn("Verdict", done.stdout)
+        self.assertIn("measuring goes on", done.stderr)
+        self.assertEqual(list((self.folder / "out").iterdir()), [], "no half-written file is left")
 
 
 class Files(ProgramTest):
