@@ -2,9 +2,7 @@
 
 namespace dtrain::model {
 
-namespace {
-
-double layer_flops(const Layer& layer) {
+double forward_flops(const Layer& layer) {
   const Shape& in = layer.input_shapes.front();
   if (const auto* c = std::get_if<Convolution>(&layer.operation)) {
     return 2.0 * static_cast<double>(layer.output.elements()) * in.channels * c->kernel * c->kernel;
@@ -15,11 +13,9 @@ double layer_flops(const Layer& layer) {
   return 0.0;
 }
 
-}  // namespace
-
 double forward_flops(const Model& model) {
   double total = 0.0;
-  for (const Layer& layer : model.layers) total += layer_flops(layer);
+  for (const Layer& layer : model.layers) total += forward_flops(layer);
   return total;
 }
 
@@ -27,7 +23,7 @@ double training_flops(const Model& model) {
   double total = 0.0;
   for (const Layer& layer : model.layers) {
     const bool reads_image = layer.inputs.front() == image_input;
-    total += layer_flops(layer) * (reads_image ? 2.0 : 3.0);
+    total += forward_flops(layer) * (reads_image ? 2.0 : 3.0);
   }
   return total;
 }

@@ -161,7 +161,8 @@ void CpuReplica::forward(int slot, const Batch& batch) {
   refresh_compute_weights();
   flight.program = &program(slot, batch.count);
   flight.labels = {batch.labels, static_cast<std::size_t>(batch.count)};
-  flight.program->forward(stream_, batch.images, true);
+  flight.program->feed(batch.images);
+  flight.program->forward(stream_, true);
 }
 
 void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) {
@@ -207,7 +208,8 @@ BatchResult CpuReplica::evaluate(const Batch& batch) {
   if (batch.count == 0) return {};
   refresh_compute_weights();
   Program& lowered = program(0, batch.count);
-  lowered.forward(stream_, batch.images, false);
+  lowered.feed(batch.images);
+  lowered.forward(stream_, false);
   return lowered.loss({batch.labels, static_cast<std::size_t>(batch.count)}, 0.0F, false);
 }
 

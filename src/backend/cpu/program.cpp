@@ -127,8 +127,11 @@ void Program::bind(const dnnl::engine& engine, std::byte* arena, float* weights,
   for (const auto& op : ops_) op->bind(bindings);
 }
 
-void Program::forward(const dnnl::stream& stream, const float* images, bool training) {
+void Program::feed(const float* images) {
   image_.value_memory.set_data_handle(const_cast<float*>(images));  // primitives only read their source
+}
+
+void Program::forward(const dnnl::stream& stream, bool training) {
   for (const auto& op : ops_) op->forward(stream, training);
 }
 

@@ -22,11 +22,16 @@ class Program {
   void bind(const dnnl::engine& engine, std::byte* arena, float* weights, float* gradients,
             float* statistics);
 
-  void forward(const dnnl::stream& stream, const float* images, bool training);
+  void feed(const float* images);
+  void forward(const dnnl::stream& stream, bool training);
   // Loss of the last forward; with a gradient scale also what backward starts from.
   BatchResult loss(std::span<const std::int32_t> labels, float gradient_scale, bool with_gradient);
   // `layer_done(layer)` is called when the gradients of that model layer are final, last layer first.
   void backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done);
+
+  // In forward order, for whoever runs them one by one.
+  const std::vector<std::unique_ptr<Op>>& ops() const { return ops_; }
+  const std::vector<FusedLayer>& fused() const { return fused_; }
 
  private:
   int last_use(std::size_t index) const;
