@@ -1,5 +1,6 @@
 #include "measure/noise.hpp"
 
+#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -63,12 +64,9 @@ void add_with_parents(std::vector<fs::path>& files, const fs::path& hierarchy, s
   }
 }
 
-}  // namespace
-
-std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, double ticks_per_second) {
+std::optional<MachineTimes> parse_cpu_line(const std::vector<std::string>& words, double ticks_per_second) {
   enum Column { user = 1, nice, system, idle, iowait, irq, softirq, steal, columns };
-  const auto words = words_of(proc_stat.substr(0, proc_stat.find('\n')));
-  if (words.size() < columns || words[0] != "cpu" || ticks_per_second <= 0.0) return std::nullopt;
+  if (words.size() < columns) return std::nullopt;
   double ticks[columns] = {};
   for (int i = user; i < columns; ++i) {
     const auto number = to_number<std::uint64_t>(words[i]);
@@ -77,6 +75,43 @@ std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, doub
   }
   const double busy = ticks[user] + ticks[nice] + ticks[system] + ticks[irq] + ticks[softirq];
   return MachineTimes{.busy = busy / ticks_per_second, .stolen = ticks[steal] / ticks_per_second};
+}
+
+// CPUs that the calling thread may run on; none where the system does not say.
+std::vector<int> allowed_cpus() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+}  // namespace
+
+std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, double ticks_per_second,
+                                                const std::vector<int>& cpus) {
+  if (ticks_per_second <= 0.0) return std::nullopt;
+  MachineTimes sum;
+  std::size_t found = 0;
+  for (const auto& line : split(proc_stat, '\n')) {
+    if (!line.starts_with("cpu")) break;
+    const auto words = words_of(line);
+    const bool counts =
+        cpus.empty() ? words[0] == "cpu" : std::any_of(cpus.begin(), cpus.end(), [&](int cpu) {
+          return words[0] == fmt::format("cpu{}", cpu);
+        });
+    if (!counts) continue;
+    const auto times = parse_cpu_line(words, ticks_per_second);
+    if (!times) return std::nullopt;
+    sum.busy += times->busy;
+    sum.stolen += times->stolen;
+    ++found;
+  }
+  if (found == 0) return std::nullopt;
+  return sum;
 }
 
 std::optional<std::size_t> parse_peak_bytes(std::string_view proc_self_status) {
@@ -117,7 +152,8 @@ std::vector<fs::path> throttle_files(std::string_view proc_self_cgroup, const fs
 
 std::size_t peak_process_bytes() { return parse_peak_bytes(read_text("/proc/self/status")).value_or(0); }
 
-NoiseMeter::NoiseMeter() : ticks_per_second_(static_cast<double>(::sysconf(_SC_CLK_TCK))) {
+NoiseMeter::NoiseMeter()
+    : cpus_(allowed_cpus()), ticks_per_second_(static_cast<double>(::sysconf(_SC_CLK_TCK))) {
   std::set<fs::path> seen;  // one hierarchy often has two names
   for (const auto& file : throttle_files(read_text("/proc/self/cgroup"))) {
     std::error_code error;
@@ -128,7 +164,7 @@ NoiseMeter::NoiseMeter() : ticks_per_second_(static_cast<double>(::sysconf(_SC_C
 
 NoiseMeter::Snapshot NoiseMeter::take() {
   Snapshot now;
-  const auto machine = parse_machine_times(read_text("/proc/stat"), ticks_per_second_);
+  const auto machine = parse_machine_times(read_text("/proc/stat"), ticks_per_second_, cpus_);
   if (machine) now.machine = *machine;
   load_known_ = load_known_ && machine.has_value();
   for (const auto& file : throttle_files_) {

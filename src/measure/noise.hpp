@@ -10,15 +10,17 @@
 
 namespace dtrain::measure {
 
-// CPU seconds of the whole machine since it started, from the first line of /proc/stat. `busy` is user, nice,
-// system, irq and softirq (guests are in user already); `stolen` is what the hypervisor took.
+// CPU seconds of a set of CPUs since the machine started, from /proc/stat. `busy` is user, nice, system, irq
+// and softirq (guests are in user already); `stolen` is what the hypervisor took.
 struct MachineTimes {
   double busy = 0.0;
   double stolen = 0.0;
 };
 
-// The parsers take the text of the file named; nothing when it is not what they know.
-std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, double ticks_per_second);
+// The parsers take the text of the file named; nothing when it is not what they know. Without `cpus` the
+// whole machine counts.
+std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, double ticks_per_second,
+                                                const std::vector<int>& cpus = {});
 std::optional<std::size_t> parse_peak_bytes(std::string_view proc_self_status);  // VmHWM
 // CPU seconds of throttling: throttled_usec (control groups version 2) or throttled_time (version 1, ns).
 std::optional<double> parse_throttled_seconds(std::string_view cpu_stat);
@@ -31,7 +33,7 @@ std::vector<std::filesystem::path> throttle_files(std::string_view proc_self_cgr
 // Most memory the process ever held at a time; 0 where the system does not say.
 std::size_t peak_process_bytes();
 
-// Watches the machine while stretches are measured: begin() and end() around each.
+// Watches the CPUs that this process may use while stretches are measured: begin() and end() around each.
 class NoiseMeter {
  public:
   NoiseMeter();
@@ -50,6 +52,7 @@ class NoiseMeter {
   Snapshot take();
 
   std::vector<std::filesystem::path> throttle_files_;
+  std::vector<int> cpus_;
   double ticks_per_second_;
   bool load_known_ = true;
   Snapshot begin_;

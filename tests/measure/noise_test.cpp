@@ -18,6 +18,19 @@ TEST(Noise, ReadsBusyAndStolenTime) {
   EXPECT_DOUBLE_EQ(times->stolen, 0.80);
 }
 
+TEST(Noise, CountsOnlyTheCpusAskedFor) {
+  const char* text =
+      "cpu  111 0 0 9 9 0 0 33 0 0\ncpu0 1 0 0 3 3 0 0 10 0 0\ncpu1 10 0 0 3 3 0 0 20 0 0\n"
+      "cpu10 100 0 0 3 3 0 0 3 0 0\nintr 5\n";
+  const auto times = parse_machine_times(text, 100.0, {0, 10});
+  ASSERT_TRUE(times);
+  EXPECT_DOUBLE_EQ(times->busy, 1.01);
+  EXPECT_DOUBLE_EQ(times->stolen, 0.13);
+  EXPECT_DOUBLE_EQ(parse_machine_times(text, 100.0, {1})->busy, 0.10);
+  EXPECT_DOUBLE_EQ(parse_machine_times(text, 100.0)->busy, 1.11);
+  EXPECT_FALSE(parse_machine_times(text, 100.0, {7}));
+}
+
 TEST(Noise, KnowsWhenProcStatIsNotWhatItKnows) {
   EXPECT_FALSE(parse_machine_times("", 100.0));
   EXPECT_FALSE(parse_machine_times("cpu 1 2 3", 100.0));
