@@ -8,6 +8,7 @@
 #include "base/text.hpp"
 #include "report/console_text.hpp"
 #include "report/files.hpp"
+#include "report/findings.hpp"
 #include "report/format.hpp"
 #include "report/tables.hpp"
 

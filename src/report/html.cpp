@@ -1,5 +1,6 @@
 #include <map>
 
+#include "report/findings.hpp"
 #include "report/format.hpp"
 #include "report/html_assets.hpp"
 #include "report/json_text.hpp"

@@ -50,8 +50,10 @@ std::string live_text(const LiveState& s, int width) {
     }
   }
   if (s.step > 0) text += fmt::format("  loss {:.4f}", s.loss);
-  if (s.seconds_left)
-    text += fmt::format("  about {} left", duration(std::max(1.0, std::round(*s.seconds_left))));
+  if (s.seconds_left) {
+    const double left = std::max(1.0, std::round(*s.seconds_left));
+    text += fmt::format("  about {} left", left < 90.0 ? fmt::format("{:.0f} s", left) : duration(left));
+  }
   return shorten(text, static_cast<std::size_t>(std::max(width - 1, 10)));
 }
 

@@ -1,3 +1,4 @@
+#include "report/findings.hpp"
 #include "report/format.hpp"
 #include "report/tables.hpp"
 #include "report/writers.hpp"

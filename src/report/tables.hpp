@@ -33,17 +33,4 @@ Table budget_table(const Result& result);      // a column a run that has a budg
 Table phase_table(const Result& result);       // a row a rank of every run
 Table evaluation_table(const Result& result);  // no rows unless something was evaluated
 
-std::vector<std::string> straggler_lines(const Result& result);
-std::vector<std::string> failure_lines(const Result& result);
-std::vector<std::string> note_lines(const Result& result);
-std::string measuring_line(const Result& result);  // cost of measuring; empty without samples
-std::string agreement_line(const Result& result);  // losses and weights over ranks; empty without samples
-
-// What a reader must know before any number: simulated, incomplete, unstable, CPU taken by default, sanitized
-// build. Each says what to do.
-std::vector<std::string> caveats(const Result& result);
-
-// all_warnings, and why each unsteady run is unsteady.
-std::vector<std::string> cautions(const Result& result);
-
 }  // namespace dtrain::report

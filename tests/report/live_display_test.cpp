@@ -32,7 +32,7 @@ LiveState state() {
 TEST(LiveText, SaysWhereTheMeasurementIs) {
   EXPECT_EQ(live_text(state(), 200),
             "mirrored-4  round 2/5  step 30/64  3,310 images/s (rounds so far 3,290 to 3,340)  loss 1.2346  "
-            "about 12.00 s left");
+            "about 12 s left");
 }
 
 TEST(LiveText, LeavesOutWhatIsNotKnown) {
