@@ -50,7 +50,7 @@ std::string version() {
 // Takes the command's one or two words off the front of `words`.
 Command& take_command(const Commands& commands, std::vector<std::string>& words) {
   std::vector<std::string> firsts;
-  std::vector<std::string> seconds;
+  std::vector<std::string> longer;  // commands that begin with the first word
   for (const auto& command : commands) {
     const auto name = split(command->name(), ' ');
     const bool first_fits = name.front() == words.front();
@@ -58,18 +58,13 @@ Command& take_command(const Commands& commands, std::vector<std::string>& words)
       words.erase(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(name.size()));
       return *command;
     }
-    if (first_fits) seconds.push_back(name[1]);
+    if (first_fits) longer.push_back(command->name());
     if (firsts.empty() || firsts.back() != name.front()) firsts.push_back(name.front());
   }
-  if (seconds.empty()) refuse_command(words.front(), firsts);
-  if (words.size() > 1)
-    refuse_command(words.front() + " " + words[1], [&] {
-      std::vector<std::string> whole;
-      for (const auto& second : seconds) whole.push_back(words.front() + " " + second);
-      return whole;
-    }());
+  if (longer.empty()) refuse_command(words.front(), firsts);
+  if (words.size() > 1) refuse_command(words[0] + " " + words[1], longer);
   throw usage_error(fmt::format("`dtrain {}` needs to know what to do", words.front()),
-                    fmt::format("one of: {}", join(seconds, ", ")));
+                    fmt::format("one of: {}", join(longer, ", ")));
 }
 
 bool asks_for_help(const std::string& word) { return word == "--help" || word == "-h" || word == "help"; }

@@ -76,9 +76,10 @@ std::vector<std::string> read_config_file(const std::string& path, const std::st
     if (flag == nullptr || name == "--config") refuse_key(path, item.name, flags);
     if (is_given(*flag, given)) continue;
     if (flag->repeatable && !item.inputs.empty() && item.inputs.front().find(',') != std::string::npos) {
-      for (const auto& input : item.inputs) arguments.push_back(name + "=" + input);
+      for (const auto& input : item.inputs) arguments.push_back(fmt::format("{}={}", name, input));
     } else {
-      arguments.push_back(name + "=" + join(item.inputs, ","));  // [1, 2, 4] and 1,2,4 are the list "1,2,4"
+      arguments.push_back(
+          fmt::format("{}={}", name, join(item.inputs, ",")));  // [1, 2, 4] and 1,2,4 are the list "1,2,4"
     }
   }
   return arguments;

@@ -17,15 +17,15 @@ FlagEntry& Flags::record(const CLI::Option& option, const std::string& help) {
 }
 
 CLI::Option& Flags::add_value(const std::string& names, const std::string& placeholder,
-                              const std::string& help, TakeText take) {
-  CLI::Option* option = app_.add_option_function<std::string>(names, std::move(take), help);
+                              const std::string& help, const TakeText& take) {
+  CLI::Option* option = app_.add_option_function<std::string>(names, take, help);
   option->type_name(placeholder)->group(group_)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   return *option;
 }
 
 void Flags::value(const std::string& names, const std::string& placeholder, const std::string& help,
-                  TakeText take) {
-  record(add_value(names, placeholder, help, std::move(take)), help).takes_value = true;
+                  const TakeText& take) {
+  record(add_value(names, placeholder, help, take), help).takes_value = true;
 }
 
 void Flags::path(const std::string& names, const std::string& placeholder, const std::string& help,
@@ -41,15 +41,15 @@ void Flags::path(const std::string& names, const std::string& placeholder, const
 }
 
 void Flags::choice(const std::string& names, const std::vector<std::string>& choices, const std::string& help,
-                   TakeText take) {
-  FlagEntry& entry = record(add_value(names, listed(choices), help, std::move(take)), help);
+                   const TakeText& take) {
+  FlagEntry& entry = record(add_value(names, listed(choices), help, take), help);
   entry.takes_value = true;
   entry.choices = choices;
 }
 
 void Flags::repeated(const std::string& names, const std::string& placeholder, const std::string& help,
-                     TakeText take) {
-  const auto take_all = [take = std::move(take)](const std::vector<std::string>& texts) {
+                     const TakeText& take) {
+  const auto take_all = [take](const std::vector<std::string>& texts) {
     for (const auto& text : texts) take(text);
   };
   CLI::Option* option = app_.add_option_function<std::vector<std::string>>(names, take_all, help);

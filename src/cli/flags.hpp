@@ -35,13 +35,13 @@ class Flags {
 
   // `names` as CLI11 writes them: "--gpus,--replicas".
   void value(const std::string& names, const std::string& placeholder, const std::string& help,
-             TakeText take);
+             const TakeText& take);
   void path(const std::string& names, const std::string& placeholder, const std::string& help,
             std::string& target);
   void choice(const std::string& names, const std::vector<std::string>& choices, const std::string& help,
-              TakeText take);
+              const TakeText& take);
   void repeated(const std::string& names, const std::string& placeholder, const std::string& help,
-                TakeText take);
+                const TakeText& take);
   // A flag that is on already also gets --no-NAME.
   void toggle(const std::string& name, const std::string& help, bool& target);
   void files(const std::string& name, const std::string& help, std::vector<std::string>& target,
@@ -52,7 +52,7 @@ class Flags {
  private:
   FlagEntry& record(const CLI::Option& option, const std::string& help);
   CLI::Option& add_value(const std::string& names, const std::string& placeholder, const std::string& help,
-                         TakeText take);
+                         const TakeText& take);
 
   CLI::App& app_;
   std::string group_ = "Flags";

@@ -203,6 +203,7 @@ std::string cores_text(const config::RunPlan& run) {
   std::vector<std::string> shares;
   for (const auto& share : run.cores) {
     std::vector<std::string> cores;
+    cores.reserve(share.size());
     for (const int core : share) cores.push_back(std::to_string(core));
     shares.push_back(join(cores, "+"));
   }
