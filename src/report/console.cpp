@@ -92,6 +92,7 @@ std::string table_section(const Table& table, std::size_t keys, const ConsoleSty
 std::vector<std::string> file_names(const Result& result) {
   const auto& formats = result.options.formats;
   std::vector<std::string> names;
+  if (result.options.out.empty()) return names;
   for (const auto& path : output_paths(result.options.out, formats.empty() ? default_formats() : formats)) {
     names.push_back(path.string());
   }

@@ -65,10 +65,11 @@ std::vector<std::string> note_lines(const Result& result) {
 std::string measuring_line(const Result& result) {
   std::size_t index = 0;
   const auto* run = largest_measured(result, index);
-  if (run == nullptr) return {};
-  return fmt::format("{:.3f} % of a step at N = {} ({} stamps a rank, {:.0f} ns each)",
-                     summary_of(result, index).measuring_share * 100, run->plan.replicas,
-                     run->stamps_per_step, run->stamp_seconds * 1e9);
+  if (run == nullptr || run->stamps_per_step == 0) return {};
+  const double cost = summary_of(result, index).measuring_share * 100;
+  return fmt::format("{} % of a step at N = {} ({} a rank, {:.0f} ns each)",
+                     cost < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", cost), run->plan.replicas,
+                     count(run->stamps_per_step, "stamp"), run->stamp_seconds * 1e9);
 }
 
 std::string agreement_line(const Result& result) {
@@ -83,9 +84,10 @@ std::string agreement_line(const Result& result) {
   if (run == nullptr || run->weights_hash.empty()) return {};
   std::string line =
       fmt::format("all ranks hold the same weights in every run ({}: {})", run->plan.id, run->weights_hash);
-  if (!run->losses.empty())
-    line += fmt::format("; its loss went from {:.4f} to {:.4f} in {} steps", run->losses.front(),
-                        run->losses.back(), count(static_cast<std::int64_t>(run->losses.size())));
+  if (!run->losses.empty()) {
+    line += fmt::format("; its loss went from {:.4f} to {:.4f} in {}", run->losses.front(),
+                        run->losses.back(), count(static_cast<std::int64_t>(run->losses.size()), "step"));
+  }
   return line;
 }
 

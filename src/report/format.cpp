@@ -47,6 +47,10 @@ std::string count(std::int64_t n) {
   return n < 0 ? "-" + out : out;
 }
 
+std::string count(std::int64_t n, std::string_view noun) {
+  return fmt::format("{} {}{}", count(n), noun, n == 1 ? "" : "s");
+}
+
 std::string rate(double per_second) { return significant(per_second); }
 std::string milliseconds(double seconds) { return significant(seconds * 1e3); }
 std::string percent(double percent) { return std::isfinite(percent) ? fixed(percent, 1) + " %" : none; }

@@ -2,14 +2,16 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "stats/summary.hpp"
 
 // How every report writes a number, so that all show the same. Numbers that are not finite are "n/a".
 namespace dtrain::report {
 
-std::string count(std::int64_t n);         // 122,570
-std::string rate(double per_second);       // 45.2; 2,031
+std::string count(std::int64_t n);                         // 122,570
+std::string count(std::int64_t n, std::string_view noun);  // 1 step; 2,000 steps
+std::string rate(double per_second);                       // 45.2; 2,031
 std::string milliseconds(double seconds);  // of seconds, without unit: 0.123, 1.23, 12.3, 1,234
 std::string percent(double percent);       // 93.4 %
 std::string factor(double times);          // 1.83x

@@ -151,6 +151,7 @@ void replicas_field(A& a, T& o) {
 
 template <class A, class T>
 void config_fields(A& a, T& r) {
+  if constexpr (!A::saving) r.options.out.clear();  // where nothing is said, nothing was written
   options_fields(a, r.options);
   replicas_field(a, r.options);
   duration_field(a, "min_time", r.options.min_time);

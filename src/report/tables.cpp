@@ -41,7 +41,7 @@ std::vector<std::string> scaling_row(const measure::RunSamples& run, const stats
           scaled && s.speedup ? factor(s.speedup->median) : nothing,
           efficiency_cell(run, s.efficiency),
           efficiency_cell(run, s.efficiency_against_plain),
-          bytes(static_cast<double>(run.replica_bytes)),
+          run.replica_bytes == 0 ? nothing : bytes(static_cast<double>(run.replica_bytes)),
           s.steadiness.stable ? "yes" : "NO"};
 }
 
@@ -90,19 +90,26 @@ std::string device_fact(const Result& result) {
   std::string text = result.device;
   if (!result.device_reason.empty()) text += ": " + result.device_reason;
   if (result.device == "cpu") {
-    const int threads = result.options.threads_per_replica;
-    text += fmt::format("; {} core{} a replica", threads, threads == 1 ? "" : "s");
+    text += fmt::format("; {} a replica", count(result.options.threads_per_replica, "core"));
   }
   return text;
 }
 
 std::string measuring_fact(const Result& result) {
   const auto& o = result.options;
-  const std::string warmup = o.warmup ? fmt::format("{} warm-up steps", *o.warmup) : "warm-up until steady";
+  const std::string warmup = o.warmup ? count(*o.warmup, "warm-up step") : "warm-up until steady";
   const std::string length =
-      o.steps ? fmt::format("{} steps", *o.steps) : fmt::format("at least {}", duration(o.min_time.count()));
-  return fmt::format("{} round{} of {} each, all N in turns, after {}", o.rounds, o.rounds == 1 ? "" : "s",
-                     length, warmup);
+      o.steps ? count(*o.steps, "step") : fmt::format("at least {:g} s", o.min_time.count());
+  return fmt::format("{} of {} each, all N in turns, after {}", count(o.rounds, "round"), length, warmup);
+}
+
+std::string model_fact(const ModelInfo& model) {
+  std::string text =
+      fmt::format("{}, {}", model.name, count(static_cast<std::int64_t>(model.parameters), "parameter"));
+  if (model.training_flops_per_image > 0.0) {
+    text += fmt::format(", {} an image in training", flops(model.training_flops_per_image));
+  }
+  return model.batch_statistics ? text + ", batch statistics a replica" : text;
 }
 
 std::string data_fact(const DatasetInfo& dataset) {
@@ -129,23 +136,19 @@ std::vector<Fact> command_facts(const Result& result) {
   const auto& o = result.options;
   const Batches b = batches_of(result);
   const bool weak = result.scaling == config::Scaling::weak;
-  std::vector<Fact> facts = {
-      {"model", fmt::format("{}, {} parameters, {} an image in training{}", result.model.name,
-                            count(static_cast<std::int64_t>(result.model.parameters)),
-                            flops(result.model.training_flops_per_image),
-                            result.model.batch_statistics ? ", batch statistics a replica" : "")},
-      {"strategy",
-       fmt::format("{}, N = {} replica{}", o.strategy, b.replicas.empty() ? "?" : listed(b.replicas),
-                   b.replicas == std::vector{1} ? "" : "s")},
-      {"device", device_fact(result)},
-      {"batch", batch_fact(result)},
-      {"scaling", weak ? "weak: the batch of a replica is held as N grows"
-                       : "strong: the global batch is held as N grows"},
-      {"precision", config::name(o.precision)},
-      {"optimizer",
-       fmt::format("{}, learning rate {}, {} schedule", o.optimizer, o.learning_rate, o.schedule)},
-      {"data", data_fact(result.dataset)},
-      {"measuring", measuring_fact(result)}};
+  std::vector<Fact> facts = {{"model", model_fact(result.model)},
+                             {"strategy", fmt::format("{}, N = {} replica{}", o.strategy,
+                                                      b.replicas.empty() ? "?" : listed(b.replicas),
+                                                      b.replicas == std::vector{1} ? "" : "s")},
+                             {"device", device_fact(result)},
+                             {"batch", batch_fact(result)},
+                             {"scaling", weak ? "weak: the batch of a replica is held as N grows"
+                                              : "strong: the global batch is held as N grows"},
+                             {"precision", config::name(o.precision)},
+                             {"optimizer", fmt::format("{}, learning rate {}, {} schedule", o.optimizer,
+                                                       o.learning_rate, o.schedule)},
+                             {"data", data_fact(result.dataset)},
+                             {"measuring", measuring_fact(result)}};
   for (const auto& delay : o.injected_delays) {
     facts.push_back({"injected", fmt::format("rank {} sleeps {} ms in {} of every step at the largest N",
                                              delay.rank, delay.milliseconds, config::name(delay.phase))});

@@ -39,6 +39,8 @@ TEST(Format, WritesNumbersTheSameEverywhere) {
   EXPECT_EQ(count(122570), "122,570");
   EXPECT_EQ(count(-1234567), "-1,234,567");
   EXPECT_EQ(count(std::numeric_limits<std::int64_t>::min()), "-9,223,372,036,854,775,808");
+  EXPECT_EQ(count(1, "step"), "1 step");
+  EXPECT_EQ(count(2000, "step"), "2,000 steps");
   EXPECT_EQ(rate(2031.4), "2,031");
   EXPECT_EQ(rate(45.23), "45.2");
   EXPECT_EQ(rate(999.6), "1,000");
@@ -143,7 +145,7 @@ TEST(Console, StatesBothBatchesAndTheKindOfScaling) {
   EXPECT_THAT(line_with(text, "  scaling"), HasSubstr("weak: the batch of a replica is held"));
   EXPECT_THAT(line_with(text, "  device"), HasSubstr("cpu: no GPU was found; 1 core a replica"));
   EXPECT_THAT(line_with(text, "  model"), HasSubstr("cnn, 122,570 parameters, 38.2 MFLOP an image"));
-  EXPECT_THAT(line_with(text, "  measuring"), HasSubstr("5 rounds of at least 1.00 s each, all N in turns"));
+  EXPECT_THAT(line_with(text, "  measuring"), HasSubstr("5 rounds of at least 1 s each, all N in turns"));
   Result strong = scaling_result();
   strong.scaling = config::Scaling::strong;
   for (auto& run : strong.samples.runs) {
@@ -213,6 +215,19 @@ TEST(Console, ShowsNothingStrangeWithoutSamples) {
   none.samples.runs.clear();
   none.summary.runs.clear();
   for (const auto& format : writers().names()) EXPECT_FALSE(render(format.c_str(), none).empty());
+}
+
+TEST(Console, LeavesOutWhatAPeersFileDoesNotHold) {
+  Result result = one_point_result();
+  result.options.out.clear();
+  result.model.training_flops_per_image = 0.0;
+  auto& run = result.samples.runs[0];
+  run.stamps_per_step = 0;
+  run.replica_bytes = 0;
+  run.weights_hash.clear();
+  const std::string text = render("console", result);
+  for (const char* word : {"FLOP", "stamp", "0 B", "  weights", "  files"})
+    EXPECT_THAT(text, Not(HasSubstr(word)));
 }
 
 TEST(Console, KeepsControlCharactersOfNamesAway) {
