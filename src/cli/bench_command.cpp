@@ -83,6 +83,15 @@ void require_no_failure(const measure::Samples& samples) {
   }
 }
 
+std::string describe_rounds(const config::Options& options) {
+  const auto steps = [](const std::optional<int>& count, const std::string& otherwise) {
+    return count ? fmt::format("{} steps", *count) : otherwise;
+  };
+  return fmt::format("{} rounds of every run, in turns; a round: warm-up {}, then {}", options.rounds,
+                     steps(options.warmup, "until steady"),
+                     steps(options.steps, fmt::format("{:g} s", options.min_time.count())));
+}
+
 class BenchCommand final : public Command {
  public:
   std::string name() const override { return "bench"; }
@@ -110,7 +119,7 @@ class BenchCommand final : public Command {
     const InterruptGuard interrupt;
     const Session session = open_session(options_, config::make_bench_plan);
     if (options_.dry_run) {
-      print_out(describe_plan(session));
+      print_out(describe_plan(session, describe_rounds(session.options)));
       return ExitCode::fine;
     }
     report::Result result = start_result(session, command_line);

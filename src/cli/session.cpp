@@ -215,13 +215,9 @@ std::string batch_text(const config::RunPlan& run) {
   return *low == *high ? fmt::format("{}", *high) : fmt::format("{} or {}", *high, *low);
 }
 
-std::string amount(const std::optional<int>& steps, const std::string& otherwise) {
-  return steps ? fmt::format("{} steps", *steps) : otherwise;
-}
-
 }  // namespace
 
-std::string describe_plan(const Session& session) {
+std::string describe_plan(const Session& session, const std::string& work) {
   const auto& options = session.options;
   std::string text = "dry run: nothing is trained or written\n";
   const auto line = [&](const std::string& label, const std::string& value) {
@@ -236,10 +232,9 @@ std::string describe_plan(const Session& session) {
   line("data", fmt::format("{}, {} images", session.data.train->name(), session.data.train->size()));
   line("scaling", fmt::format("{}, {} micro-step{} a step", config::name(session.plan.scaling),
                               options.accumulate, options.accumulate == 1 ? "" : "s"));
-  line("measuring", fmt::format("{} rounds in turns; a round: warm-up {}, then {}", options.rounds,
-                                amount(options.warmup, "until steady"),
-                                amount(options.steps, fmt::format("{:g} s", options.min_time.count()))));
-  line("output", fmt::format("{} ({})", options.out, join(options.formats, ", ")));
+  line("work", work);
+  if (!options.formats.empty())
+    line("output", fmt::format("{} ({})", options.out, join(options.formats, ", ")));
   text += fmt::format("\n  {:<16}{:>9}{:>15}{:>14}{:>16}  {}\n", "run", "replicas", "replica batch",
                       "global batch", "memory each", "placement");
   for (const auto& run : session.plan.runs) {

@@ -49,7 +49,7 @@ void summarise(report::Result& result);
 // Fills in the summary and, as the work is over, the checksum.
 void finish_result(report::Result& result, const Session& session);
 
-// What --dry-run shows.
-std::string describe_plan(const Session& session);
+// What --dry-run shows; `work` says in one line what would be done.
+std::string describe_plan(const Session& session, const std::string& work);
 
 }  // namespace dtrain::cli

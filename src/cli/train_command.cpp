@@ -66,7 +66,8 @@ class TrainCommand final : public Command {
     const InterruptGuard interrupt;
     const Session session = open_session(options_, config::make_train_plan);
     if (options_.dry_run) {
-      print_out(describe_plan(session));
+      print_out(describe_plan(session, fmt::format("{} epochs of {} steps", session.options.epochs,
+                                                   steps_per_epoch(session, session.plan.runs.front()))));
       return ExitCode::fine;
     }
     report::Result result = start_result(session, command_line);

@@ -70,7 +70,8 @@ class VerifyCommand final : public Command {
     const InterruptGuard interrupt;
     const Session session = open_session(options_, make_verify_plan);
     if (options_.dry_run) {
-      print_out(describe_plan(session));
+      print_out(describe_plan(session,
+                              fmt::format("{} steps under SGD in fp32, against one replica", limits_.steps)));
       return ExitCode::fine;
     }
     auto world = world_config(session, session.plan.runs.front(), 0);
