@@ -18,8 +18,9 @@ struct Window {
 // The common case, size 2: branch-free so that it vectorises over `inner` (and over pixels where inner is 8
 // or 16).
 template <int fixed_inner>
-inline __attribute__((always_inline)) void forward_pair(Window in, int inner_count, bool relu, float* __restrict y,
-                         std::uint8_t* __restrict winner) {
+inline __attribute__((always_inline)) void forward_pair(Window in, int inner_count, bool relu,
+                                                        float* __restrict y,
+                                                        std::uint8_t* __restrict winner) {
   const int inner = fixed_inner > 0 ? fixed_inner : inner_count;
   for (int c = 0; c < inner; ++c) {
     const float a = in.row0[c];
