@@ -19,6 +19,7 @@
 
 namespace dtrain::train {
 
+// What is pointed to outlives the world.
 struct WorldConfig {
   const config::Options* options = nullptr;
   config::RunPlan plan;

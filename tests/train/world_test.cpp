@@ -72,7 +72,8 @@ TEST(World, RanksWithoutImagesTakePartInTheRemainder) {
   expect_close(losses(*make("mirrored", 4, 1), 7), wanted, 1e-5);
   expect_close(losses(*make("mirrored", 3, 2), 7), wanted, 1e-5);
 
-  World world(make("mirrored", 4, 1)->config);
+  const auto setup = make("mirrored", 4, 1);
+  World world(setup->config);
   const auto stretch = world.run(3);
   int images = 0;
   for (const auto& records : stretch.ranks) {
