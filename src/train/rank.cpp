@@ -49,6 +49,7 @@ void Rank::build() {
   replica_ = config_->backend->make_replica(replica);
   replica_->import_weights(model::initial_weights(*config_->model, options.seed));
   stamps_.emplace(*replica_, config_->strategy->uses_collective(), options.accumulate);
+  stamps_->before_communication([this] { delay(Phase::communication); });
   pipeline_ = datasets::make_pipeline(pipeline_config());
 }
 
@@ -119,7 +120,6 @@ void Rank::take_step(measure::StepRecord& record) {
   stamps_->begin(strategy_.get());
   strategy_->before_step();
   compute_gradients(record, scale);
-  delay(Phase::communication);
   strategy_->synchronize();
   stamps_->communicated();
   delay(Phase::update);

@@ -21,7 +21,9 @@ void Stamps::communicated() {
 
 void Stamps::bucket_ready(int bucket, backend::DeviceToken ready) {
   if (!collective_) return strategy_->bucket_ready(bucket, ready);
+  const bool first = sink_marks_.empty();
   sink_marks_.push_back(replica_->mark());
+  if (first && before_communication_) before_communication_();
   strategy_->bucket_ready(bucket, ready);
   sink_marks_.push_back(replica_->mark());
 }

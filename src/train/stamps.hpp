@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "backend/replica.hpp"
@@ -16,6 +18,9 @@ class Stamps final : public backend::GradientSink {
  public:
   // Without `collective` nothing is stamped around buckets, and there is neither arrival nor communication.
   Stamps(backend::Replica& replica, bool collective, int micro_steps);
+
+  // Called, on the clock of communication, before a step's first bucket goes to the strategy.
+  void before_communication(std::function<void()> call) { before_communication_ = std::move(call); }
 
   void begin(backend::GradientSink* strategy);
   void input_ready() { mark(); }
@@ -34,6 +39,7 @@ class Stamps final : public backend::GradientSink {
   backend::Replica* replica_;
   backend::GradientSink* strategy_ = nullptr;
   bool collective_;
+  std::function<void()> before_communication_;
   std::vector<backend::Mark> marks_;
   std::vector<backend::Mark> sink_marks_;  // before and after each bucket
 };
