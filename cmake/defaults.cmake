@@ -17,10 +17,11 @@ set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined
 
 find_program(DTRAIN_CCACHE ccache)
 if(DTRAIN_CCACHE)
-  # Precompiled headers defeat the cache unless it may ignore the time they were made.
+  # Precompiled headers defeat the cache unless it may ignore the time they were made. Relative to the base folder, so
+  # that another checkout finds what this one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      ${DTRAIN_CCACHE})
+      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${DTRAIN_CCACHE})
 endif()
 
 # Applies the common settings to one target.
