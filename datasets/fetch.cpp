@@ -39,8 +39,7 @@ Paths paths_of(const FetchConfig& config) {
 std::string by_hand(const FetchConfig& config, const Paths& paths) {
   return fmt::format(
       "where there is no network, place the archive ({} bytes, SHA-256 {}) at {} by hand and fetch again, or "
-      "make "
-      "files with `dtrain data generate`",
+      "make files with `dtrain data generate`",
       config.archive.bytes, config.archive.sha256, paths.archive.string());
 }
 
