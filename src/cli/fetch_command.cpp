@@ -38,7 +38,7 @@ class FetchCommand final : public Command {
 
   void declare(Flags& flags) override {
     config_.directory = datasets::default_directory();
-    flags.files("DIR", fmt::format("Folder for the archive and its files [{}]", config_.directory.string()),
+    flags.files("DIR", "Folder for the archive and its files [dtrain in $XDG_DATA_HOME or ~/.local/share]",
                 paths_, false);
     flags.path("--out", "DIR", "The same", out_);
     flags.value(

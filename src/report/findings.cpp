@@ -27,11 +27,12 @@ std::vector<std::string> straggler_lines(const Result& result) {
   for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
     const auto& straggler = summary_of(result, i).straggler;
     if (!straggler) continue;
-    lines.push_back(
-        fmt::format("{}: rank {} arrives last in {} of steps, {} ms after the median rank, "
-                    "and loses it in {}",
-                    result.samples.runs[i].plan.id, straggler->rank, percent(straggler->last_share * 100),
-                    milliseconds(straggler->seconds_late), config::name(straggler->phase)));
+    lines.push_back(fmt::format(
+        "{}: rank {} arrives last in {} of steps, {} ms after the median rank, "
+        "and loses it {}",
+        result.samples.runs[i].plan.id, straggler->rank, percent(straggler->last_share * 100),
+        milliseconds(straggler->seconds_late),
+        straggler->between_phases ? "between the phases" : "in " + config::name(straggler->phase)));
   }
   return lines;
 }
