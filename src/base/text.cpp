@@ -47,7 +47,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates) {
   const std::string* best = nullptr;
-  std::size_t best_distance = std::max<std::size_t>(word.size() / 3, 2) + 1;
+  std::size_t best_distance = std::max<std::size_t>(word.size() / 2 + 1, 2) + 1;
   for (const auto& candidate : candidates) {
     const std::size_t distance = edit_distance(word, candidate);
     if (distance < best_distance) {

@@ -47,6 +47,7 @@ TEST(Text, NearestNeedsALikelyTypingError) {
   const std::vector<std::string> words = {"mirrored", "single"};
   EXPECT_EQ(nearest("mirored", words), "mirrored");
   EXPECT_EQ(nearest("sngle", words), "single");
+  EXPECT_EQ(nearest("miror", words), "mirrored");
   EXPECT_EQ(nearest("xyz", words), std::nullopt);
 }
 
