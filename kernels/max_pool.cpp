@@ -1,5 +1,6 @@
 #include "kernels/max_pool.hpp"
 
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -57,6 +58,44 @@ inline __attribute__((always_inline)) void forward_2x2(const PoolShape& s, bool 
   }
 }
 
+// Where one output element's gradient may go: the four positions of its window.
+struct Targets {
+  float* position[4];
+};
+
+using Bits8 = std::int32_t __attribute__((vector_size(32), aligned(4), may_alias));
+using Bytes8 = std::uint8_t __attribute__((vector_size(8), aligned(1), may_alias));
+
+// Masks instead of branches: winners are as good as random, and a wrong guess costs more than all the
+// arithmetic.
+inline __attribute__((always_inline)) void scatter_eight(const float* dy, const std::uint8_t* winner,
+                                                         Targets to) {
+  const Bits8 index = __builtin_convertvector(*reinterpret_cast<const Bytes8*>(winner), Bits8);
+  const Bits8 gradient = *reinterpret_cast<const Bits8*>(dy);
+  *reinterpret_cast<Bits8*>(to.position[0]) = gradient & (index == 0);
+  *reinterpret_cast<Bits8*>(to.position[1]) = gradient & (index == 1);
+  *reinterpret_cast<Bits8*>(to.position[2]) = gradient & (index == 2);
+  *reinterpret_cast<Bits8*>(to.position[3]) = gradient & (index == 3);
+}
+
+inline __attribute__((always_inline)) void scatter_one(float dy, std::uint8_t winner, Targets to) {
+  const auto bits = std::bit_cast<std::uint32_t>(dy);
+  for (std::uint32_t k = 0; k < 4; ++k) {
+    *to.position[k] = std::bit_cast<float>(bits & (0U - static_cast<std::uint32_t>(winner == k)));
+  }
+}
+
+inline __attribute__((always_inline)) void scatter(const float* dy, const std::uint8_t* winner, Targets to,
+                                                   int inner) {
+  int c = 0;
+  const auto at = [&](int offset) {
+    return Targets{
+        {to.position[0] + offset, to.position[1] + offset, to.position[2] + offset, to.position[3] + offset}};
+  };
+  for (; c + 8 <= inner; c += 8) scatter_eight(dy + c, winner + c, at(c));
+  for (; c < inner; ++c) scatter_one(dy[c], winner[c], at(c));
+}
+
 template <int fixed_inner>
 inline __attribute__((always_inline)) void backward_2x2(const PoolShape& s, const float* dy,
                                                         const std::uint8_t* winner, float* dx) {
@@ -66,19 +105,12 @@ inline __attribute__((always_inline)) void backward_2x2(const PoolShape& s, cons
   for (std::size_t o = 0; o < s.outer; ++o) {
     float* plane = dx + o * s.height * row;
     for (int h = 0; h < s.out_height(); ++h) {
-      float* __restrict row0 = plane + static_cast<std::size_t>(2 * h) * row;
-      float* __restrict row1 = row0 + row;
+      float* row0 = plane + static_cast<std::size_t>(2 * h) * row;
+      float* row1 = row0 + row;
       for (int w = 0; w < s.out_width(); ++w) {
-        float* __restrict left0 = row0 + 2 * w * inner;
-        float* __restrict left1 = row1 + 2 * w * inner;
-        for (int c = 0; c < inner; ++c) {
-          const std::int32_t k = winner[c];
-          const float g = dy[c];
-          left0[c] = k == 0 ? g : 0.0F;
-          left0[inner + c] = k == 1 ? g : 0.0F;
-          left1[c] = k == 2 ? g : 0.0F;
-          left1[inner + c] = k == 3 ? g : 0.0F;
-        }
+        float* left0 = row0 + 2 * w * inner;
+        float* left1 = row1 + 2 * w * inner;
+        scatter(dy, winner, {{left0, left0 + inner, left1, left1 + inner}}, inner);
         dy += inner;
         winner += inner;
       }
