@@ -4,18 +4,12 @@
 
 #include <stdexcept>
 
+#include "base/overloaded.hpp"
 #include "base/random.hpp"
 
 namespace dtrain::model {
 
 namespace {
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 [[noreturn]] void misfit(const Layer& layer, const std::string& why) {
   throw std::logic_error(fmt::format("layer {}: {}", layer.name, why));

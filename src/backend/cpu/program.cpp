@@ -1,5 +1,6 @@
 #include "backend/cpu/program.hpp"
 
+#include "base/overloaded.hpp"
 #include "kernels/softmax_cross_entropy.hpp"
 
 namespace dtrain::backend::cpu {
@@ -7,13 +8,6 @@ namespace dtrain::backend::cpu {
 namespace {
 
 using dnnl::memory;
-
-template <class... Cases>
-struct Overloaded : Cases... {
-  using Cases::operator()...;
-};
-template <class... Cases>
-Overloaded(Cases...) -> Overloaded<Cases...>;
 
 // Whether an op's backward reads its input's values.
 bool needs_input(const model::Layer& layer) {
