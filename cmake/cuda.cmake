@@ -1,0 +1,71 @@
+# The CUDA toolkit with cuDNN and NCCL, where there is one. Sets
+#   DTRAIN_CUDA_HEADERS  the host code of the CUDA backend can be compiled, and tested against its double
+#   DTRAIN_CUDA_MODULE   the module libdtrain_cuda.so can be built: nvcc works
+# Without them the build goes on for the CPU alone and says so. docs/cuda.md tells how to get the toolkit.
+set(DTRAIN_CUDA AUTO CACHE STRING "Build the CUDA backend: AUTO (where there is a toolkit), ON (or fail), OFF")
+set_property(CACHE DTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
+set(DTRAIN_CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;100-real;120-real;120-virtual" CACHE STRING
+    "Compute capabilities the device kernels are compiled for")
+
+set(DTRAIN_CUDA_HEADERS OFF)
+set(DTRAIN_CUDA_MODULE OFF)
+
+# CPU-only, with the reason.
+macro(dtrain_without_cuda reason)
+  if(DTRAIN_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "DTRAIN_CUDA=ON, but ${reason}")
+  endif()
+  message(STATUS "CUDA backend: not built, CPU replicas only (${reason}; docs/cuda.md tells how to get what is missing)")
+endmacro()
+
+function(dtrain_find_nvcc)
+  file(GLOB fetched ${CMAKE_SOURCE_DIR}/build/cuda/lib/python3*/site-packages/nvidia/cu13/bin)
+  find_program(DTRAIN_NVCC nvcc HINTS ${fetched} $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin PATHS /usr/local/cuda/bin)
+endfunction()
+
+if(DTRAIN_CUDA STREQUAL "OFF")
+  message(STATUS "CUDA backend: not built (DTRAIN_CUDA=OFF)")
+  return()
+endif()
+
+dtrain_find_nvcc()
+if(NOT DTRAIN_NVCC)
+  dtrain_without_cuda("no nvcc found")
+  return()
+endif()
+if(NOT CUDAToolkit_ROOT)
+  get_filename_component(CUDAToolkit_ROOT ${DTRAIN_NVCC}/../.. ABSOLUTE)
+endif()
+find_package(CUDAToolkit 12.3 QUIET)
+find_package(CUDNN 9.8 QUIET)
+find_package(NCCL 2.19 QUIET)
+foreach(package CUDAToolkit CUDNN NCCL)
+  if(NOT ${package}_FOUND)
+    dtrain_without_cuda("nvcc is there, but ${package} is not")
+    return()
+  endif()
+endforeach()
+set(DTRAIN_CUDA_HEADERS ON)
+
+if(DTRAIN_SANITIZE)
+  message(STATUS "CUDA backend: tested against its double; the module is not built with sanitizers")
+  return()
+endif()
+set(CMAKE_CUDA_COMPILER ${DTRAIN_NVCC})
+set(CMAKE_CUDA_ARCHITECTURES ${DTRAIN_CUDA_ARCHITECTURES})
+include(CheckLanguage)
+check_language(CUDA)
+if(NOT CMAKE_CUDA_COMPILER)
+  dtrain_without_cuda("${DTRAIN_NVCC} does not compile here")
+  return()
+endif()
+enable_language(CUDA)
+set(CMAKE_CUDA_STANDARD 20)
+set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+set(CMAKE_CUDA_EXTENSIONS OFF)
+if(DTRAIN_CCACHE)
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+endif()
+set(DTRAIN_CUDA_MODULE ON)
+message(STATUS "CUDA backend: toolkit ${CUDAToolkit_VERSION}, cuDNN ${CUDNN_VERSION}, NCCL ${NCCL_VERSION}, "
+               "for ${CMAKE_CUDA_ARCHITECTURES}")
