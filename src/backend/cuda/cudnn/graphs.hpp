@@ -1,0 +1,208 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backend/cuda/cudnn/descriptor.hpp"
+#include "kernels/cuda/element.hpp"
+
+// The operation graphs that training needs, as cuDNN 9 backend descriptors.
+//
+// Layouts. Activations are [n, c, h, w] with the strides of NHWC (channels closest). Convolution weights are
+// [k, c, r, s] with the strides of KRSC. Dense weights are [out, in], inputs closest.
+// (row-major). Per-channel vectors are [1, c, 1, 1]. Tensors are packed and aligned to 16 bytes. Elements are
+// the graph's Element; statistics, parameters of batch norm, their gradients and bias gradients are fp32. All
+// arithmetic is fp32.
+//
+// Descriptors and attributes used (an interpreter needs no others):
+//   TENSOR                  UNIQUE_ID, DATA_TYPE (FLOAT, BFLOAT16, HALF; INT8: pooling index), DIMENSIONS,
+//   STRIDES,
+//                           BYTE_ALIGNMENT, IS_VIRTUAL (between operations of one graph; FLOAT),
+//                           IS_BY_VALUE (fp32 scalar, its pointer in the variant pack is of the host)
+//   CONVOLUTION             COMP_TYPE, CONV_MODE (CROSS_CORRELATION), SPATIAL_DIMS (2), PRE_PADDINGS =
+//   POST_PADDINGS,
+//                           FILTER_STRIDES (1, 1), DILATIONS (1, 1)
+//   OPERATION_CONVOLUTION_FORWARD          X, W, Y, CONV_DESC, ALPHA (double 1), BETA (double 0)
+//   OPERATION_CONVOLUTION_BACKWARD_DATA    DX, W, DY, CONV_DESC, ALPHA, BETA
+//   OPERATION_CONVOLUTION_BACKWARD_FILTER  X, DW, DY, CONV_DESC, ALPHA, BETA
+//   POINTWISE               MODE (ADD, RELU_FWD), MATH_PREC
+//   OPERATION_POINTWISE     PW_DESCRIPTOR, XDESC, BDESC (ADD: the bias, broadcast), YDESC
+//   REDUCTION               OPERATOR (ADD), COMP_TYPE
+//   OPERATION_REDUCTION     DESC, XDESC, YDESC
+//   RESAMPLE                MODE (MAXPOOL), COMP_TYPE, PADDING_MODE (NEG_INF_PAD), SPATIAL_DIMS (2),
+//   WINDOW_DIMS, STRIDES,
+//                           PRE_PADDINGS, POST_PADDINGS (fractions; paddings 0)
+//   OPERATION_RESAMPLE_FWD  DESC, XDESC, YDESC, IDXDESC (training only)
+//   OPERATION_RESAMPLE_BWD  DESC, DXDESC, DYDESC, IDXDESC
+//   OPERATION_NORM_FORWARD  MODE (BATCH_NORM), PHASE (TRAINING), XDESC, SCALE_DESC, BIAS_DESC, EPSILON_DESC,
+//   YDESC,
+//                           MEAN_DESC, INV_VARIANCE_DESC (what is saved: 1 / sqrt(variance + epsilon)), and
+//                           together or not at all: EXP_AVG_FACTOR_DESC,
+//                           {INPUT,OUTPUT}_RUNNING_{MEAN,VAR}_DESC
+//   OPERATION_NORM_BACKWARD MODE (BATCH_NORM), XDESC, MEAN_DESC, INV_VARIANCE_DESC, DYDESC, SCALE_DESC,
+//   DSCALE_DESC,
+//                           DBIAS_DESC, DXDESC
+//   OPERATIONGRAPH          OPS, HANDLE (where there is one)
+//   ENGINEHEUR              OPERATION_GRAPH, MODE (A, FALLBACK), RESULTS; DEVICEPROP where there is no handle
+//   ENGINECFG               ENGINE, KNOB_CHOICES     ENGINE       GLOBAL_INDEX, NUMERICAL_NOTE, BEHAVIOR_NOTE
+//   KNOB_CHOICE             KNOB_TYPE, KNOB_VALUE    VARIANT_PACK UNIQUE_IDS, DATA_POINTERS, WORKSPACE
+//   EXECUTION_PLAN          ENGINE_CONFIG, HANDLE or DEVICEPROP, WORKSPACE_SIZE
+// Dense layers are 1 x 1 convolutions over 1 x 1 images: [n, in, 1, 1] with [out, in, 1, 1].
+namespace dtrain::backend::cuda {
+
+using kernels::cuda::Element;
+
+// What a tensor is to its operation; its number is the tensor's unique id in every graph.
+enum class Role : std::int64_t {
+  x = 1,
+  w,
+  bias,
+  y,
+  dx,
+  dw,
+  dy,
+  index,  // of the largest element within its pooling window, int8
+  gamma,
+  beta,
+  mean,               // of the batch
+  inverse_deviation,  // of the batch: 1 / sqrt(biased variance + epsilon)
+  running_mean,
+  running_variance,
+  next_running_mean,  // may be the same memory as what it follows
+  next_running_variance,
+  dgamma,
+  dbeta,
+  dbias,
+  epsilon,
+  momentum,
+};
+
+std::string name(Role role);
+
+struct ConvolutionShape {  // square kernel, stride 1
+  int batch = 0;
+  int in_channels = 0;
+  int in_height = 0;
+  int in_width = 0;
+  int out_channels = 0;
+  int kernel = 3;
+  int padding = 0;
+  int out_height() const { return in_height + 2 * padding - kernel + 1; }
+  int out_width() const { return in_width + 2 * padding - kernel + 1; }
+};
+
+struct ActivationShape {
+  int batch = 0;
+  int channels = 0;
+  int height = 1;
+  int width = 1;
+};
+
+struct DenseShape {
+  int batch = 0;
+  int inputs = 0;
+  int outputs = 0;
+};
+
+// Each of the following describes one graph; the comment names the tensors in and out.
+
+struct ConvolutionForward {  // x, w, [bias] -> y = [relu](x * w [+ bias])
+  ConvolutionShape shape;
+  Element element = Element::f32;
+  bool bias = false;  // fp32
+  bool relu = false;
+};
+struct ConvolutionDataGradient {  // w, dy -> dx
+  ConvolutionShape shape;
+  Element element = Element::f32;
+};
+struct ConvolutionWeightGradient {  // x, dy -> dw, in the graph's element
+  ConvolutionShape shape;
+  Element element = Element::f32;
+};
+
+struct DenseForward {  // x, w, [bias] -> y = [relu](x w^T [+ bias])
+  DenseShape shape;
+  Element element = Element::f32;
+  bool bias = false;  // fp32
+  bool relu = false;
+};
+struct DenseDataGradient {  // w, dy -> dx = dy w
+  DenseShape shape;
+  Element element = Element::f32;
+};
+struct DenseWeightGradient {  // x, dy -> dw = dy^T x, in the graph's element
+  DenseShape shape;
+  Element element = Element::f32;
+};
+
+// In training: x, gamma, beta, epsilon -> y = [relu](gamma (x - mean) inverse_deviation + beta), mean,
+// inverse_deviation.
+struct BatchNormForward {
+  ActivationShape shape;
+  Element element = Element::f32;
+  bool relu = false;
+  float epsilon = 1e-5F;
+  // Also running_mean, running_variance, momentum -> next_running_mean, next_running_variance:
+  // next = (1 - momentum) running + momentum batch.
+  bool running_statistics = false;
+  float momentum = 0.1F;
+};
+struct BatchNormBackward {  // x, dy, gamma, mean, inverse_deviation -> dx, dgamma, dbeta
+  ActivationShape shape;
+  Element element = Element::f32;
+};
+
+struct MaxPoolForward {   // x -> y, [index]; window = stride = size, incomplete windows dropped
+  ActivationShape shape;  // of x
+  int size = 2;
+  Element element = Element::f32;
+  bool index = false;
+};
+struct MaxPoolBackward {  // dy, index -> dx
+  ActivationShape shape;  // of x
+  int size = 2;
+  Element element = Element::f32;
+};
+
+struct BiasGradient {  // dy -> dbias, summed over batch, height and width
+  ActivationShape shape;
+  Element element = Element::f32;
+};
+
+using GraphSpec = std::variant<ConvolutionForward, ConvolutionDataGradient, ConvolutionWeightGradient,
+                               DenseForward, DenseDataGradient, DenseWeightGradient, BatchNormForward,
+                               BatchNormBackward, MaxPoolForward, MaxPoolBackward, BiasGradient>;
+
+// What a graph is, in one line: operation, shapes, element, fusion. Equal for equal graphs and for no others.
+std::string signature(const GraphSpec& spec);
+
+struct TensorUse {
+  Role role = Role::x;
+  std::size_t bytes = 0;
+};
+
+struct HostScalar {
+  Role role = Role::epsilon;
+  float value = 0.0F;
+};
+
+// A finalised graph. Copies share the descriptors, and whatever is planned from it keeps them alive.
+struct OperationGraph {
+  std::string signature;
+  Element element = Element::f32;
+  std::vector<TensorUse> tensors;   // to be bound at execution
+  std::vector<HostScalar> scalars;  // bound by the plan itself
+  std::vector<std::shared_ptr<const Descriptor>> parts;
+  std::shared_ptr<const Descriptor> descriptor;
+};
+
+// Without a handle (nullptr) the graph can be planned for a described device and not be executed.
+// A graph that cuDNN refuses as malformed is a run error.
+OperationGraph build_graph(const GraphSpec& spec, cudnnHandle_t handle = nullptr);
+
+}  // namespace dtrain::backend::cuda
