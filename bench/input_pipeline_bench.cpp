@@ -19,7 +19,7 @@
 namespace {
 
 using dtrain::Clock;
-using dtrain::datasets::ImageLayout;
+using dtrain::datasets::BatchContent;
 
 constexpr int batch_images = 64;
 constexpr int batches = 200;
@@ -77,7 +77,7 @@ void input_pipeline(benchmark::State& state) {
   const auto pipeline = dtrain::datasets::make_pipeline({.dataset = images(),
                                                          .global_batch = batch_images,
                                                          .augment = state.range(1) != 0,
-                                                         .layout = static_cast<ImageLayout>(state.range(0)),
+                                                         .content = static_cast<BatchContent>(state.range(0)),
                                                          .prefetch = static_cast<int>(state.range(2))});
   Copy copy;
   std::vector<double> pipeline_seconds;

@@ -43,6 +43,17 @@ Sharding checked_sharding(const PipelineConfig& config) {
 
 }  // namespace
 
+BatchSlot::BatchSlot(BatchContent content, int largest_batch) : labels(largest_batch) {
+  const auto count = static_cast<std::size_t>(largest_batch);
+  if (content == BatchContent::bytes) pixels = AlignedBuffer<std::uint8_t>(count * pixels_per_image);
+  if (content == BatchContent::records) records = AlignedBuffer<std::int32_t>(count);
+  if (content == BatchContent::nchw || content == BatchContent::nhwc) {
+    images = AlignedBuffer<float>(count * pixels_per_image);
+  } else {
+    crops.resize(count);
+  }
+}
+
 BatchMaker::BatchMaker(const PipelineConfig& config)
     : config_(config),
       sharding_(checked_sharding(config)),
@@ -60,19 +71,56 @@ void BatchMaker::make(BatchSlot& slot) {
   const OrderRange range = sharding_.micro_batch(step_, config_.rank, micro_step_);
   fill(slot, range);
   const bool last_of_step = micro_step_ + 1 == config_.accumulate;
-  slot.batch = {.images = slot.images.data(),
-                .labels = slot.labels.data(),
-                .count = range.count,
-                .step_images = sharding_.step_images(step_),
-                .epoch = epoch_,
-                .last_of_step = last_of_step,
-                .last_of_epoch = last_of_step && step_ + 1 == steps_per_epoch_};
+  slot.batch = view(slot);
+  slot.batch.count = range.count;
+  slot.batch.step_images = sharding_.step_images(step_);
+  slot.batch.epoch = epoch_;
+  slot.batch.last_of_step = last_of_step;
+  slot.batch.last_of_epoch = last_of_step && step_ + 1 == steps_per_epoch_;
   advance();
 }
 
+MicroBatch BatchMaker::view(const BatchSlot& slot) const {
+  MicroBatch batch;
+  batch.labels = slot.labels.data();
+  switch (config_.content) {
+    case BatchContent::nchw:
+    case BatchContent::nhwc:
+      batch.images = slot.images.data();
+      return batch;
+    case BatchContent::bytes:
+      batch.pixels = slot.pixels.data();
+      break;
+    case BatchContent::records:
+      batch.records = slot.records.data();
+      break;
+  }
+  if (config_.augment) batch.crops = slot.crops.data();
+  return batch;
+}
+
 void BatchMaker::fill(BatchSlot& slot, OrderRange range) {
+  if (config_.content == BatchContent::nchw || config_.content == BatchContent::nhwc) {
+    return fill_floats(slot, range);
+  }
+  for (int i = 0; i < range.count; ++i) {
+    const std::uint32_t image = order_[range.first + i];
+    if (config_.content == BatchContent::records) {
+      slot.records.data()[i] = static_cast<std::int32_t>(image);
+    } else {
+      std::memcpy(slot.pixels.data() + i * pixels_per_image, config_.dataset->pixels(image).data(),
+                  pixels_per_image);
+    }
+    slot.labels.data()[i] = config_.dataset->label(image);
+    if (config_.augment) {
+      slot.crops[static_cast<std::size_t>(i)] = augmentation(config_.seed, epoch_, image);
+    }
+  }
+}
+
+void BatchMaker::fill_floats(BatchSlot& slot, OrderRange range) {
   const auto normalise =
-      config_.layout == ImageLayout::nchw ? kernels::normalise_nchw : kernels::normalise_nhwc;
+      config_.content == BatchContent::nchw ? kernels::normalise_nchw : kernels::normalise_nhwc;
   alignas(64) std::uint8_t cropped[pixels_per_image];
   for (int i = 0; i < range.count; ++i) {
     const std::uint32_t image = order_[range.first + i];

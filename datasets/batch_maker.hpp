@@ -12,11 +12,13 @@ namespace dtrain::datasets {
 
 // Room for one micro-batch.
 struct BatchSlot {
-  explicit BatchSlot(int largest_batch)
-      : images(static_cast<std::size_t>(largest_batch) * pixels_per_image), labels(largest_batch) {}
+  BatchSlot(BatchContent content, int largest_batch);
 
   AlignedBuffer<float> images;
+  AlignedBuffer<std::uint8_t> pixels;
+  AlignedBuffer<std::int32_t> records;
   AlignedBuffer<std::int32_t> labels;
+  std::vector<kernels::Crop> crops;
   MicroBatch batch;
 };
 
@@ -32,6 +34,8 @@ class BatchMaker {
 
  private:
   void fill(BatchSlot& slot, OrderRange range);
+  void fill_floats(BatchSlot& slot, OrderRange range);
+  MicroBatch view(const BatchSlot& slot) const;
   void advance();
   void order_epoch();
 

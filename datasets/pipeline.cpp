@@ -19,12 +19,14 @@ namespace {
 // Prepares each micro-batch when it is asked for.
 class DirectPipeline final : public Pipeline {
  public:
-  explicit DirectPipeline(const PipelineConfig& config) : maker_(config), slot_(maker_.largest_batch()) {}
+  explicit DirectPipeline(const PipelineConfig& config)
+      : maker_(config), slot_(config.content, maker_.largest_batch()) {}
 
   const MicroBatch& next() override {
     maker_.make(slot_);
     return slot_.batch;
   }
+  bool ready() override { return true; }
   int steps_per_epoch() const override { return maker_.steps_per_epoch(); }
   void seek(std::int64_t step) override { maker_.seek(step); }
 
@@ -54,7 +56,9 @@ class PrefetchPipeline final : public Pipeline {
  public:
   explicit PrefetchPipeline(const PipelineConfig& config)
       : maker_(config), rank_(config.rank), cores_(config.cores), timeout_(config.timeout) {
-    for (int i = 0; i <= config.prefetch; ++i) ring_.emplace_back(maker_.largest_batch());
+    for (int i = 0; i <= config.prefetch; ++i) {
+      ring_.emplace_back(config.content, maker_.largest_batch());
+    }
     start();
   }
   ~PrefetchPipeline() override { stop(); }
@@ -70,6 +74,11 @@ class PrefetchPipeline final : public Pipeline {
     }
     if (made_ == taken_) std::rethrow_exception(error_);
     return slot(taken_++).batch;
+  }
+
+  bool ready() override {
+    const std::lock_guard lock(mutex_);
+    return made_ > taken_;
   }
 
   int steps_per_epoch() const override { return maker_.steps_per_epoch(); }

@@ -7,10 +7,13 @@
 
 #include "base/units.hpp"
 #include "datasets/dataset.hpp"
+#include "kernels/normalise.hpp"
 
 namespace dtrain::datasets {
 
-enum class ImageLayout { nchw, nhwc };
+// What a micro-batch holds: normalised floats; or bytes as they are in the files, or numbers of records, each
+// with the crops of augmentation beside them for whoever normalises.
+enum class BatchContent { nchw, nhwc, bytes, records };
 
 struct PipelineConfig {
   std::shared_ptr<const Dataset> dataset = nullptr;
@@ -24,15 +27,19 @@ struct PipelineConfig {
   // Random crop with a border of 4 black pixels (0 before normalising, as torchvision's usual recipe has it)
   // and horizontal flip, by (seed, epoch, image) alone.
   bool augment = false;
-  ImageLayout layout = ImageLayout::nchw;
+  BatchContent content = BatchContent::nchw;
   int prefetch = 2;             // micro-batches prepared ahead on the pipeline's own thread; 0 = when asked
   std::vector<int> cores = {};  // where its thread may run: the replica's share; empty = not pinned
   Seconds timeout{60.0};        // longest wait for a micro-batch before next() gives up
 };
 
-// Normalised float images of one micro-step, valid until the next call of Pipeline::next() or seek().
+// Images of one micro-step, valid until the next call of Pipeline::next() or seek(). What the content has no
+// use for is null.
 struct MicroBatch {
   const float* images = nullptr;
+  const std::uint8_t* pixels = nullptr;   // [count][3072]
+  const std::int32_t* records = nullptr;  // indices into the dataset
+  const kernels::Crop* crops = nullptr;   // bytes, records: with augment
   const std::int32_t* labels = nullptr;
   int count = 0;        // may be 0 for a rank that gets no image of a small remainder
   int step_images = 0;  // images of the whole step, all ranks and micro-steps: gradients are divided by it
@@ -47,6 +54,8 @@ class Pipeline {
   virtual ~Pipeline() = default;
   // Rethrows what went wrong while preparing, after the micro-batches that came before it.
   virtual const MicroBatch& next() = 0;
+  // Whether next() would return at once, or at least without waiting for another thread.
+  virtual bool ready() = 0;
   virtual int steps_per_epoch() const = 0;
   // Goes on from this step (counted over epochs) as if all before had been taken.
   virtual void seek(std::int64_t step) = 0;

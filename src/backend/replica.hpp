@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -9,6 +10,8 @@
 
 #include "base/units.hpp"
 #include "config/options.hpp"
+#include "datasets/dataset.hpp"
+#include "kernels/normalise.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/model.hpp"
 
@@ -28,29 +31,58 @@ struct Slot {
   Range range;
 };
 
-struct InputFormat {
-  enum class Layout { nchw, nhwc };
-  Layout layout = Layout::nchw;  // float32, normalised
+// What a replica wants to be fed with.
+enum class InputFormat {
+  nchw,     // float32 images, normalised
+  bytes,    // records of 3072 bytes, planes of red, green and blue: the device normalises and augments
+  records,  // numbers of records of the dataset that the device holds (hold_dataset)
 };
 
-// Images in InputFormat; both arrays belong to the caller and stay until the micro-step's backward has
-// returned.
+// Images in the replica's InputFormat. The arrays belong to the caller and stay until the micro-step's
+// backward has returned, or until prefetch has taken them.
 struct Batch {
-  const float* images = nullptr;
-  const std::int32_t* labels = nullptr;
+  const float* images = nullptr;          // nchw
+  const std::int32_t* labels = nullptr;   // nchw, bytes
+  const std::uint8_t* pixels = nullptr;   // bytes
+  const std::int32_t* records = nullptr;  // records
+  const kernels::Crop* crops = nullptr;   // bytes, records: null = images as they are
   int count = 0;
 };
 
+// Of the micro-steps of one step.
 struct BatchResult {
   double loss_sum = 0.0;  // over images, unscaled
   int correct = 0;
   int count = 0;
 };
 
+// What became of a step's gradients.
+struct StepOutcome {
+  bool own_finite = true;      // this replica's, before they met the others' (with check_buckets only)
+  bool applied = true;         // all that the update used were finite
+  bool weights_finite = true;  // after the update
+};
+
+// The time line of a device that works while the host goes on.
+struct DeviceStream {
+  int device = -1;         // -1: there is none, calls are done when they return
+  void* stream = nullptr;  // cudaStream_t
+};
+
 // Orders a collective after the work that made its data: an event on a GPU, nothing on a CPU, where calls are
 // done when they return.
 struct DeviceToken {
   void* event = nullptr;
+};
+
+// One pass over a micro-batch with all its numbers, for backends that record a step once and replay it.
+struct MicroStep {
+  Batch batch;
+  float gradient_scale = 1.0F;
+  int index = 0;      // in its step
+  bool first = true;  // gradients are overwritten
+  bool last = true;   // buckets are announced, and the update follows
+  kernels::OptimizerStep update;
 };
 
 // Told by backward as gradient buckets become final, in the order of Replica::buckets(). Must only enqueue or
@@ -72,8 +104,15 @@ struct ReplicaConfig {
   config::Precision precision = config::Precision::fp32;
   std::string optimizer = "adam";
   std::size_t bucket_bytes = 25'000'000;
-  int slots = 1;  // micro-batches in flight
+  int slots = 1;               // micro-batches in flight
+  bool check_buckets = false;  // look at each bucket's gradients before it is announced
   int device = 0;
+  config::Allocator allocator = config::Allocator::standard;
+  bool memory_growth = false;
+  std::size_t memory_limit = 0;  // bytes; 0 = none
+  bool deterministic = false;
+  bool graphs = true;      // record steps, where the backend can
+  std::string plan_cache;  // folder of tuned plans; empty = the user's cache folder
   std::vector<int> cores;  // CPU: the share of cores; empty = not pinned
   int threads = 1;
 };
@@ -85,19 +124,29 @@ struct MemoryUse {
 };
 
 // One copy of the model on one device. Belongs to one thread: the one that made it.
+//
+// On a device with a time line of its own (stream()), calls of a step only enqueue, spans lie in the device's
+// memory, and results are to be had after synchronize.
 class Replica {
  public:
   virtual ~Replica() = default;
 
+  virtual DeviceStream stream() const { return {}; }
   virtual InputFormat input_format() const = 0;
+  // Keeps a copy of the records on the device, if it can and there is room; input_format is `records` from
+  // then on.
+  virtual bool hold_dataset(const datasets::Dataset&) { return false; }
   virtual std::span<const Slot> slots() const = 0;  // ascending in offset
   virtual std::span<const Range> buckets()
       const = 0;                             // last layer first; together they cover the flat buffer
   virtual std::span<float> weights() = 0;    // flat, fp32 master copy
   virtual std::span<float> gradients() = 0;  // flat, fp32, same offsets
   virtual std::span<float> optimizer_state(
-      int index) = 0;                         // flat, same offsets; index < optimizer's state count
-  virtual std::span<float> statistics() = 0;  // batch norms' running values, Model::statistics order
+      int index) = 0;  // flat, same offsets; index < optimizer's state count
+
+  // Batch norms' running values, Model::statistics order.
+  virtual void import_statistics(std::span<const float> values) = 0;
+  virtual void export_statistics(std::span<float> values) = 0;
 
   // Canonical order, Model::parameters offsets.
   virtual void import_weights(std::span<const float> canonical) = 0;
@@ -109,21 +158,32 @@ class Replica {
   virtual void import_optimizer_state(int index, std::span<const float> canonical);
   virtual void export_optimizer_state(int index, std::span<float> canonical);
 
-  // Whether the values in a range of the flat buffer are finite.
-  virtual bool gradients_finite(Range range);
-  virtual bool weights_finite(Range range);
   // For a step in which this replica has no image.
-  virtual void clear_gradients();
+  virtual void clear_gradients() = 0;
+
+  // Starts to bring in the batch of a later forward; batches are taken in order. False: there is no room or
+  // no use for it, and forward is to be given the batch itself.
+  virtual bool prefetch(const Batch&) { return false; }
+  virtual void forget_prefetched() {}
 
   // Micro-step. `gradient_scale` multiplies d(loss sum)/d(logits): 1 / images of the whole step (times the
   // loss scale), so that summing over replicas and micro-steps gives the mean. `first` overwrites gradients,
   // otherwise they add up; the sink is told of buckets only when `last`.
   virtual void forward(int slot, const Batch& batch) = 0;
   virtual void backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) = 0;
+  // Of the micro-steps since the `first` one.
   virtual BatchResult result(int slot) = 0;
 
-  // Optimizer over a range of the flat buffers. Returns false if a gradient in it was not finite.
-  virtual bool update(Range range, const kernels::OptimizerStep& step) = 0;
+  // Optimizer over a range of the flat buffers. Where a gradient in it is not finite the step counts as not
+  // applied; `guarded` then leaves weights and state alone, which are otherwise undefined.
+  virtual void update(Range range, const kernels::OptimizerStep& step, bool guarded) = 0;
+  // Of the step since the `first` micro-step. May be asked for in the middle of a step that failed.
+  virtual StepOutcome outcome() = 0;
+
+  // Calls `enqueue`, which makes this micro-step's calls and what follows its last one. With `record`, a
+  // backend may keep what was enqueued and, for the next micro-step that differs in nothing but its numbers,
+  // replay it without the call.
+  virtual void run(const MicroStep&, bool /*record*/, const std::function<void()>& enqueue) { enqueue(); }
 
   // Inference mode (running statistics), no gradients.
   virtual BatchResult evaluate(const Batch& batch) = 0;
@@ -149,15 +209,5 @@ inline void Replica::export_optimizer_state(int index, std::span<float> canonica
   export_weights(canonical);
   import_weights(kept);
 }
-
-inline bool Replica::gradients_finite(Range range) {
-  return kernels::all_finite(gradients().subspan(range.offset, range.size));
-}
-
-inline bool Replica::weights_finite(Range range) {
-  return kernels::all_finite(weights().subspan(range.offset, range.size));
-}
-
-inline void Replica::clear_gradients() { std::ranges::fill(gradients(), 0.0F); }
 
 }  // namespace dtrain::backend

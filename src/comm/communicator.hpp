@@ -39,8 +39,15 @@ class Communicator {
   virtual Ticket all_reduce(std::span<float> data, backend::DeviceToken ready) = 0;
   // Does what can be done for started collectives without waiting.
   virtual void progress() = 0;
-  // Returns when this collective and all that were started before it are finished.
+  // Returns when this collective and all that were started before it are finished; on a device's stream, when
+  // they are ordered before whatever is enqueued there from now on.
   virtual void wait(Ticket ticket, const Deadline& deadline) = 0;
+  // Whether all_reduce and wait do nothing but enqueue work on a device: such a step can be recorded.
+  virtual bool only_enqueues() const { return false; }
+  // Returns when all that was started is really done, or throws what became of it.
+  virtual void synchronize(const Deadline&) {}
+  // Tells of memory that collectives will often be asked to work in, for as long as the communicator lives.
+  virtual void register_buffer(std::span<float>) {}
 
   // Blocking, and after all collectives that were started before. reduce_scatter leaves this rank's share
   // (shard_of) of the sum in `data`, the rest undefined; all_gather fills `data` from every rank's share.
@@ -78,7 +85,9 @@ class LocalGroup {
  public:
   virtual ~LocalGroup() = default;
   // Once for each rank, in any order, from any thread; waits for nobody. Communicators may outlive the group.
-  virtual std::unique_ptr<Communicator> join(int rank) = 0;
+  // `stream` is that of the rank's replica.
+  virtual std::unique_ptr<Communicator> join(int rank, backend::DeviceStream stream) = 0;
+  std::unique_ptr<Communicator> join(int rank) { return join(rank, {}); }
 };
 
 struct LocalGroupConfig {

@@ -12,6 +12,7 @@ namespace dtrain::config {
 enum class Scaling { weak, strong };
 enum class Precision { fp32, tf32, bf16, fp16 };
 enum class LastBatch { keep, drop };
+enum class Allocator { standard, async };
 enum class Phase { input, forward, backward, communication, update };
 
 inline constexpr int phase_count = 5;
@@ -22,10 +23,12 @@ inline constexpr int default_batch_size = 64;  // images a replica
 std::string name(Scaling scaling);
 std::string name(Precision precision);
 std::string name(LastBatch last_batch);
+std::string name(Allocator allocator);
 std::string name(Phase phase);
 Precision parse_precision(const std::string& text);  // accepts mixed_float16 and mixed_bfloat16 too
 Scaling parse_scaling(const std::string& text);
 LastBatch parse_last_batch(const std::string& text);
+Allocator parse_allocator(const std::string& text);  // default, async
 Phase parse_phase(const std::string& text);
 
 // Slows one rank in one phase of every step, to prove what the report says of stragglers.
@@ -87,6 +90,9 @@ struct Options {
   double bucket_mb = 25.0;
   std::string comm = "auto";
   std::optional<std::size_t> memory_limit;  // bytes a replica may take
+  Allocator allocator = Allocator::standard;
+  bool memory_growth = false;  // GPU: take memory as it is needed, not all of it at first
+  bool cuda_graphs = true;     // GPU: record a step once and replay it
 
   std::optional<int> warmup;  // steps a round; none = until steady
   std::optional<int> steps;   // steps a round; none = by min_time

@@ -166,8 +166,10 @@ void place_on_cores(RunPlan& run, const Options& options, const Inventory& inven
 
 void place(RunPlan& run, const Options& options, const Inventory& inventory) {
   if (inventory.device == "cpu") {
-    place_on_cores(run, options, inventory);
-  } else if (run.replicas > inventory.gpus) {
+    return place_on_cores(run, options, inventory);
+  }
+  for (int rank = 0; rank < run.replicas; ++rank) run.devices.push_back(rank % inventory.gpus);
+  if (run.replicas > inventory.gpus) {
     run.simulated = true;
     run.simulated_reason = fmt::format("{} replicas share {} GPU{}", run.replicas, inventory.gpus,
                                        inventory.gpus == 1 ? "" : "s");

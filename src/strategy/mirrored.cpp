@@ -14,14 +14,10 @@ class MirroredRank final : public RankStrategy {
     tickets_.reserve(context.replica->buckets().size());
   }
 
-  void before_step() override {
-    tickets_.clear();
-    finite_ = true;
-  }
+  void before_step() override { tickets_.clear(); }
 
   void bucket_ready(int bucket, backend::DeviceToken ready) override {
     const backend::Range range = context_.replica->buckets()[static_cast<std::size_t>(bucket)];
-    finite_ = finite_ && context_.replica->gradients_finite(range);
     const auto gradients = context_.replica->gradients().subspan(range.offset, range.size);
     tickets_.push_back(context_.communicator->all_reduce(gradients, ready));
     context_.communicator->progress();
@@ -32,13 +28,12 @@ class MirroredRank final : public RankStrategy {
     for (const comm::Ticket ticket : tickets_) context_.communicator->wait(ticket, deadline);
   }
 
-  bool apply(const kernels::OptimizerStep& step) override { return update_all(context_, step); }
-  bool own_gradients_finite() const override { return finite_; }
+  void apply(const kernels::OptimizerStep& step) override { update_all(context_, step); }
+  bool only_enqueues() const override { return context_.communicator->only_enqueues(); }
 
  private:
   RankContext context_;
   std::vector<comm::Ticket> tickets_;
-  bool finite_ = true;
 };
 
 class Mirrored final : public Strategy {

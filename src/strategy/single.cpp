@@ -9,15 +9,14 @@ class SingleRank final : public RankStrategy {
  public:
   explicit SingleRank(const RankContext& context) : context_(context) {}
 
-  void before_step() override { finite_ = true; }
+  void before_step() override {}
   void bucket_ready(int, backend::DeviceToken) override {}
   void synchronize() override {}
-  bool apply(const kernels::OptimizerStep& step) override { return finite_ = update_all(context_, step); }
-  bool own_gradients_finite() const override { return finite_; }
+  void apply(const kernels::OptimizerStep& step) override { update_all(context_, step); }
+  bool only_enqueues() const override { return true; }
 
  private:
   RankContext context_;
-  bool finite_ = true;
 };
 
 class Single final : public Strategy {

@@ -30,12 +30,12 @@ class RankStrategy : public backend::GradientSink {
   virtual void before_step() = 0;
   // Waits until gradients (or whatever the strategy exchanges) are those of the whole step.
   virtual void synchronize() = 0;
-  // Updates weights. Returns false if a gradient was not finite: then no rank has changed its weights'
-  // meaning, because all ranks saw the same gradients.
-  virtual bool apply(const kernels::OptimizerStep& step) = 0;
-  // Whether this rank's own gradients of the step were finite before they met the others': tells the rank
-  // that a non-finite sum came from.
-  virtual bool own_gradients_finite() const = 0;
+  // Updates weights. What became of it is the replica's outcome(); all ranks saw the same gradients, so all
+  // have the same.
+  virtual void apply(const kernels::OptimizerStep& step) = 0;
+  // Whether a step's calls only enqueue work on the replica's device, so that it may record them and replay
+  // them without this strategy.
+  virtual bool only_enqueues() const = 0;
 };
 
 class Strategy {

@@ -6,6 +6,6 @@ namespace dtrain::strategy {
 
 // Updates all weights. Returns false if a gradient was not finite; under loss scaling weights and optimizer
 // state are then as they were.
-bool update_all(const RankContext& context, const kernels::OptimizerStep& step);
+void update_all(const RankContext& context, const kernels::OptimizerStep& step);
 
 }  // namespace dtrain::strategy

@@ -12,13 +12,25 @@ using config::Phase;
 
 constexpr int slot = 0;  // one micro-batch in flight
 
-datasets::ImageLayout pipeline_layout(backend::InputFormat format) {
-  return format.layout == backend::InputFormat::Layout::nhwc ? datasets::ImageLayout::nhwc
-                                                             : datasets::ImageLayout::nchw;
+datasets::BatchContent content_for(backend::InputFormat format) {
+  switch (format) {
+    case backend::InputFormat::nchw:
+      return datasets::BatchContent::nchw;
+    case backend::InputFormat::bytes:
+      return datasets::BatchContent::bytes;
+    case backend::InputFormat::records:
+      return datasets::BatchContent::records;
+  }
+  throw std::logic_error("an input format without a batch content");
 }
 
 backend::Batch batch_of(const datasets::MicroBatch& micro) {
-  return {micro.images, micro.labels, micro.count};
+  return {.images = micro.images,
+          .labels = micro.labels,
+          .pixels = micro.pixels,
+          .records = micro.records,
+          .crops = micro.crops,
+          .count = micro.count};
 }
 
 int states_of(const std::string& optimizer) { return kernels::optimizers().at(optimizer).value.states; }
@@ -43,11 +55,19 @@ void Rank::build() {
   replica.precision = options.precision;
   replica.optimizer = options.optimizer;
   replica.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * 1e6);
-  replica.device = rank_;
+  replica.check_buckets = config_->strategy->uses_collective();
+  const auto& devices = config_->plan.devices;
+  replica.device = devices.empty() ? rank_ : devices[static_cast<std::size_t>(rank_)];
+  replica.allocator = options.allocator;
+  replica.memory_growth = options.memory_growth;
+  replica.memory_limit = options.memory_limit.value_or(0);
+  replica.deterministic = options.deterministic;
+  replica.graphs = options.cuda_graphs;
   if (!config_->plan.cores.empty()) replica.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
   replica.threads = options.threads_per_replica;
   replica_ = config_->backend->make_replica(replica);
   replica_->import_weights(model::initial_weights(*config_->model, options.seed));
+  if (options.cache) replica_->hold_dataset(*config_->data.train);
   stamps_.emplace(*replica_, config_->strategy->uses_collective(), options.accumulate);
   stamps_->before_communication([this] { delay(Phase::communication); });
   pipeline_ = datasets::make_pipeline(pipeline_config());
@@ -65,14 +85,17 @@ datasets::PipelineConfig Rank::pipeline_config() const {
   pipeline.replicas = config_->plan.replicas;
   pipeline.accumulate = options.accumulate;
   pipeline.augment = options.augment;
-  pipeline.layout = pipeline_layout(replica_->input_format());
+  pipeline.content = content_for(replica_->input_format());
   pipeline.prefetch = options.prefetch;
   if (!config_->plan.cores.empty()) pipeline.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
   return pipeline;
 }
 
 void Rank::join(comm::LocalGroup* group) {
-  if (group != nullptr) communicator_ = group->join(rank_);
+  if (group != nullptr) {
+    communicator_ = group->join(rank_, replica_->stream());
+    communicator_->register_buffer(replica_->gradients());
+  }
   strategy::RankContext context;
   context.rank = rank_;
   context.replicas = config_->plan.replicas;
@@ -81,6 +104,8 @@ void Rank::join(comm::LocalGroup* group) {
   context.timeout = config_->options->timeout;
   context.loss_scaling = loss_scaling_;
   strategy_ = config_->strategy->attach(context);
+  // A delay is the host's: it would not be there in a replay.
+  record_ = config_->options->cuda_graphs && config_->delays.empty() && strategy_->only_enqueues();
 }
 
 void Rank::release() {
@@ -108,7 +133,7 @@ void Rank::run(std::span<measure::StepRecord> records) {
       throw;
     } catch (const Error&) {
       // Others may have met this rank's bad gradient, and aborted, before it came to look at the sum.
-      if (!loss_scaling_ && !strategy_->own_gradients_finite()) throw not_finite("gradient", true);
+      if (!loss_scaling_ && !own_gradients_finite()) throw not_finite("gradient", true);
       throw;
     }
     show(record);
@@ -120,61 +145,100 @@ void Rank::take_step(measure::StepRecord& record) {
   stamps_->begin(strategy_.get());
   strategy_->before_step();
   compute_gradients(record, scale);
-  strategy_->synchronize();
-  stamps_->communicated();
-  delay(Phase::update);
-  const bool applied = strategy_->apply(optimizer_step(scale));
-  const bool weights_finite = !applied || replica_->weights_finite({0, replica_->weights().size()});
-  replica_->synchronize(Deadline::in(config_->options->timeout));
-  stamps_->end();
+  prefetch();
+  wait_for_device();
 
-  take_result(record);
+  const backend::BatchResult result = replica_->result(slot);
+  record.loss_sum = result.loss_sum;
+  record.correct = result.correct;
   stamps_->resolve(record);
-  record.skipped = !applied;
+  const backend::StepOutcome outcome = replica_->outcome();
+  record.skipped = !outcome.applied;
   last_scale_ = scale;
   if (!std::isfinite(record.loss_sum)) throw not_finite("loss", true);
-  if (!weights_finite) throw not_finite("weight", true);
-  finish(applied);
+  if (outcome.applied && !outcome.weights_finite) throw not_finite("weight", true);
+  finish(outcome.applied);
 }
 
-// All micro-steps.
+// All micro-steps, and with the last of them the update.
 void Rank::compute_gradients(measure::StepRecord& record, double scale) {
   bool first = true;  // no image of this rank's yet
+  const kernels::OptimizerStep update = optimizer_step(scale);
   for (bool last = false; !last;) {
     poll();
-    const bool delayed = record.step_images == 0;  // delays are per step: the first micro-step takes them
-    if (delayed) delay(Phase::input);
-    const datasets::MicroBatch& micro = pipeline_->next();
-    stamps_->input_ready();
+    pass_.delayed = record.step_images == 0;
+    if (pass_.delayed) delay(Phase::input);
+    const datasets::MicroBatch micro = next_batch();
     last = micro.last_of_step;
     record.step_images = micro.step_images;
     record.images += micro.count;
-    if (delayed) delay(Phase::forward);
-    if (micro.count > 0) {
-      take_result(record);
-      replica_->forward(slot, batch_of(micro));
-      result_pending_ = true;
-    }
-    stamps_->forward_done();
-    if (delayed) delay(Phase::backward);
-    if (micro.count > 0) {
-      replica_->backward(slot, static_cast<float>(scale / micro.step_images), first, last, *stamps_);
-      first = false;
-    } else if (last) {
-      if (first) replica_->clear_gradients();
-      const int buckets = static_cast<int>(replica_->buckets().size());
-      for (int bucket = 0; bucket < buckets; ++bucket) stamps_->bucket_ready(bucket, {});
-    }
-    stamps_->backward_done();
+    pass_.micro.batch = batch_of(micro);
+    pass_.micro.gradient_scale = static_cast<float>(scale / micro.step_images);
+    pass_.micro.index = pass_.delayed ? 0 : pass_.micro.index + 1;
+    pass_.micro.first = first;
+    pass_.micro.last = last;
+    pass_.micro.update = update;
+    stamps_->micro_step({pass_.micro.index, micro.count, first, last});
+    const auto work = [this] { enqueue(); };
+    replica_->run(pass_.micro, record_, work);
+    first = first && micro.count == 0;
   }
 }
 
-void Rank::take_result(measure::StepRecord& record) {
-  if (!result_pending_) return;
-  const backend::BatchResult result = replica_->result(slot);
-  record.loss_sum += result.loss_sum;
-  record.correct += result.correct;
-  result_pending_ = false;
+void Rank::enqueue() {
+  const backend::MicroStep& micro = pass_.micro;
+  stamps_->input_ready();
+  if (pass_.delayed) delay(Phase::forward);
+  if (micro.batch.count > 0) replica_->forward(slot, micro.batch);
+  stamps_->forward_done();
+  if (pass_.delayed) delay(Phase::backward);
+  enqueue_backward();
+  stamps_->backward_done();
+  if (!micro.last) return;
+  strategy_->synchronize();
+  stamps_->communicated();
+  delay(Phase::update);
+  strategy_->apply(micro.update);
+  stamps_->end();
+}
+
+void Rank::enqueue_backward() {
+  const backend::MicroStep& micro = pass_.micro;
+  if (micro.batch.count > 0) {
+    replica_->backward(slot, micro.gradient_scale, micro.first, micro.last, *stamps_);
+  } else if (micro.last) {
+    if (micro.first) replica_->clear_gradients();
+    const int buckets = static_cast<int>(replica_->buckets().size());
+    for (int bucket = 0; bucket < buckets; ++bucket) stamps_->bucket_ready(bucket, {});
+  }
+}
+
+datasets::MicroBatch Rank::next_batch() {
+  if (!prefetched_) return pipeline_->next();
+  const datasets::MicroBatch micro = *prefetched_;
+  prefetched_.reset();
+  return micro;
+}
+
+// Hands the next batch over while the device works, if it is there already: waiting for one belongs to the
+// step that needs it.
+void Rank::prefetch() {
+  if (replica_->stream().device < 0 || prefetched_ || !pipeline_->ready()) return;
+  const datasets::MicroBatch& micro = pipeline_->next();
+  replica_->prefetch(batch_of(micro));
+  prefetched_ = micro;
+}
+
+void Rank::wait_for_device() {
+  const Deadline deadline = Deadline::in(config_->options->timeout);
+  if (communicator_) communicator_->synchronize(deadline);
+  replica_->synchronize(deadline);
+}
+
+// Without a collective the update saw no gradients but this rank's.
+bool Rank::own_gradients_finite() {
+  const backend::StepOutcome outcome = replica_->outcome();
+  return config_->strategy->uses_collective() ? outcome.own_finite : outcome.applied;
 }
 
 kernels::OptimizerStep Rank::optimizer_step(double scale) const {
@@ -193,7 +257,7 @@ kernels::OptimizerStep Rank::optimizer_step(double scale) const {
 // Every rank saw the same sums, so all decide alike.
 void Rank::finish(bool applied) {
   if (!applied && !loss_scaling_) {
-    const bool own = !strategy_->own_gradients_finite();
+    const bool own = !own_gradients_finite();
     throw not_finite(own ? "gradient" : "gradient summed over all ranks", own);
   }
   if (!applied && !loss_scale_.step_overflowed()) {
@@ -261,15 +325,14 @@ TrainingState Rank::state() {
     auto& canonical = state.optimizer.emplace_back(config_->model->parameter_count);
     replica_->export_optimizer_state(index, canonical);
   }
-  const auto statistics = replica_->statistics();
-  state.statistics.assign(statistics.begin(), statistics.end());
+  state.statistics.resize(config_->model->statistic_count);
+  replica_->export_statistics(state.statistics);
   return state;
 }
 
 void Rank::load(const TrainingState& state) {
-  const auto statistics = replica_->statistics();
   if (state.weights.size() != config_->model->parameter_count ||
-      state.statistics.size() != statistics.size() ||
+      state.statistics.size() != config_->model->statistic_count ||
       state.optimizer.size() != static_cast<std::size_t>(states_of(config_->options->optimizer))) {
     throw data_error("the training state is that of another model or optimizer",
                      "resume with the --model and --optimizer it was made with");
@@ -278,10 +341,12 @@ void Rank::load(const TrainingState& state) {
   for (std::size_t index = 0; index < state.optimizer.size(); ++index) {
     replica_->import_optimizer_state(static_cast<int>(index), state.optimizer[index]);
   }
-  std::ranges::copy(state.statistics, statistics.begin());
+  replica_->import_statistics(state.statistics);
   step_ = state.step;
   updates_ = state.updates;
   if (loss_scaling_) loss_scale_ = {state.loss_scale, state.good_steps};
+  prefetched_.reset();
+  replica_->forget_prefetched();
   pipeline_->seek(state.step);
 }
 

@@ -46,9 +46,20 @@ class alignas(64) Rank {
   const datasets::Pipeline& pipeline() const { return *pipeline_; }
 
  private:
+  // The numbers of one micro-step, and what it belongs to.
+  struct Pass {
+    backend::MicroStep micro;
+    bool delayed = false;  // delays are per step: the first micro-step takes them
+  };
+
   void take_step(measure::StepRecord& record);
   void compute_gradients(measure::StepRecord& record, double scale);
-  void take_result(measure::StepRecord& record);
+  datasets::MicroBatch next_batch();
+  void prefetch();
+  void enqueue();  // what pass_ says, and what follows a step's last micro-step
+  void enqueue_backward();
+  void wait_for_device();
+  bool own_gradients_finite();
   kernels::OptimizerStep optimizer_step(double scale) const;
   void finish(bool applied);
   NotFinite not_finite(const char* what, bool own) const;
@@ -75,8 +86,10 @@ class alignas(64) Rank {
   std::int64_t step_ = 0;     // taken
   std::int64_t updates_ = 0;  // of the optimizer
   LossScale loss_scale_;
-  double last_scale_ = 1.0;      // that the gradients in place carry
-  bool result_pending_ = false;  // of the last forward pass
+  double last_scale_ = 1.0;  // that the gradients in place carry
+  Pass pass_;
+  std::optional<datasets::MicroBatch> prefetched_;  // its images are with the replica
+  bool record_ = false;                             // steps may be recorded and replayed
 };
 
 }  // namespace dtrain::train

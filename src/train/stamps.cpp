@@ -4,14 +4,28 @@ namespace dtrain::train {
 
 Stamps::Stamps(backend::Replica& replica, bool collective, int micro_steps)
     : replica_(&replica), collective_(collective) {
-  marks_.reserve(3 * static_cast<std::size_t>(micro_steps) + 3);
-  sink_marks_.reserve(2 * replica.buckets().size());
+  step_.reserve(static_cast<std::size_t>(micro_steps));
 }
 
 void Stamps::begin(backend::GradientSink* strategy) {
   strategy_ = strategy;
-  marks_.clear();
-  sink_marks_.clear();
+  step_.clear();
+  begin_ = replica_->mark();
+}
+
+void Stamps::micro_step(const Kind& kind) {
+  auto [entry, added] = kinds_.try_emplace(kind);
+  current_ = &entry->second;
+  if (added) {
+    current_->phases.reserve(5);
+    current_->buckets.reserve(2 * replica_->buckets().size());
+  }
+  step_.push_back(current_);
+}
+
+void Stamps::input_ready() {
+  current_->phases.clear();
+  current_->buckets.clear();
   mark();
 }
 
@@ -21,36 +35,41 @@ void Stamps::communicated() {
 
 void Stamps::bucket_ready(int bucket, backend::DeviceToken ready) {
   if (!collective_) return strategy_->bucket_ready(bucket, ready);
-  const bool first = sink_marks_.empty();
-  sink_marks_.push_back(replica_->mark());
+  const bool first = current_->buckets.empty();
+  current_->buckets.push_back(replica_->mark());
   if (first && before_communication_) before_communication_();
   strategy_->bucket_ready(bucket, ready);
-  sink_marks_.push_back(replica_->mark());
+  current_->buckets.push_back(replica_->mark());
 }
 
 void Stamps::resolve(measure::StepRecord& record) const {
-  const auto at = [&](std::size_t index) { return replica_->time_ns(marks_[index]); };
-  const std::size_t tail = collective_ ? 2 : 1;  // communicated, end
-  record.begin_ns = at(0);
+  const auto at = [&](backend::Mark mark) { return replica_->time_ns(mark); };
+  record.begin_ns = at(begin_);
   std::int64_t before = record.begin_ns;
-  for (std::size_t i = 1; i + tail < marks_.size(); i += 3) {
-    const std::int64_t input = at(i);
-    const std::int64_t forward = at(i + 1);
-    const std::int64_t backward = at(i + 2);
+  for (const Marks* marks : step_) {
+    const std::int64_t input = at(marks->phases[0]);
+    const std::int64_t forward = at(marks->phases[1]);
+    const std::int64_t backward = at(marks->phases[2]);
     record.input_ns += input - before;
     record.forward_ns += forward - input;
     record.backward_ns += backward - forward;
     before = backward;
   }
-  for (std::size_t i = 0; i + 1 < sink_marks_.size(); i += 2) {
-    record.communication_in_backward_ns +=
-        replica_->time_ns(sink_marks_[i + 1]) - replica_->time_ns(sink_marks_[i]);
+  const Marks& last = *step_.back();
+  for (std::size_t i = 0; i + 1 < last.buckets.size(); i += 2) {
+    record.communication_in_backward_ns += at(last.buckets[i + 1]) - at(last.buckets[i]);
   }
   record.backward_ns -= record.communication_in_backward_ns;
   record.arrival_ns = collective_ ? before : 0;
-  record.communicated_ns = collective_ ? at(marks_.size() - 2) : before;
-  record.end_ns = at(marks_.size() - 1);
+  record.communicated_ns = collective_ ? at(last.phases[3]) : before;
+  record.end_ns = at(last.phases.back());
   record.update_ns = record.end_ns - record.communicated_ns;
+}
+
+int Stamps::count() const {
+  std::size_t marks = 1;
+  for (const Marks* micro_step : step_) marks += micro_step->phases.size() + micro_step->buckets.size();
+  return static_cast<int>(marks);
 }
 
 }  // namespace dtrain::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -14,8 +15,20 @@ namespace dtrain::train {
 // is told from backward itself.
 //
 //   begin, (input, forward, backward) x micro-steps, communicated, end
+//
+// Where a micro-step is replayed, the marks that were recorded in it are passed again: `micro_step` keeps
+// them by kind.
 class Stamps final : public backend::GradientSink {
  public:
+  // What tells one recorded micro-step from another: index, images, first, last.
+  struct Kind {
+    int index = 0;
+    int images = 0;
+    bool first = true;
+    bool last = true;
+    auto operator<=>(const Kind&) const = default;
+  };
+
   // Without `collective` nothing is stamped around buckets, and there is neither arrival nor communication.
   Stamps(backend::Replica& replica, bool collective, int micro_steps);
 
@@ -23,7 +36,10 @@ class Stamps final : public backend::GradientSink {
   void before_communication(std::function<void()> call) { before_communication_ = std::move(call); }
 
   void begin(backend::GradientSink* strategy);
-  void input_ready() { mark(); }
+  // The calls from here to the next micro_step or to resolve belong to this one. If they do not come, the
+  // micro-step was replayed.
+  void micro_step(const Kind& kind);
+  void input_ready();
   void forward_done() { mark(); }
   void backward_done() { mark(); }
   void communicated();
@@ -31,17 +47,24 @@ class Stamps final : public backend::GradientSink {
   void bucket_ready(int bucket, backend::DeviceToken ready) override;
 
   void resolve(measure::StepRecord& record) const;
-  int count() const { return static_cast<int>(marks_.size() + sink_marks_.size()); }
+  int count() const;  // in the last step
 
  private:
-  void mark() { marks_.push_back(replica_->mark()); }
+  struct Marks {
+    std::vector<backend::Mark> phases;
+    std::vector<backend::Mark> buckets;  // before and after each
+  };
+
+  void mark() { current_->phases.push_back(replica_->mark()); }
 
   backend::Replica* replica_;
   backend::GradientSink* strategy_ = nullptr;
   bool collective_;
   std::function<void()> before_communication_;
-  std::vector<backend::Mark> marks_;
-  std::vector<backend::Mark> sink_marks_;  // before and after each bucket
+  backend::Mark begin_;
+  std::map<Kind, Marks> kinds_;
+  std::vector<Marks*> step_;  // by micro-step
+  Marks* current_ = nullptr;
 };
 
 }  // namespace dtrain::train

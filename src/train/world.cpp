@@ -127,7 +127,7 @@ class World::Impl {
     }
     std::vector<Evaluation> sums(ranks_.size());
     on_all([&](Rank& rank) {
-      std::ranges::copy(statistics, rank.replica().statistics().begin());
+      rank.replica().import_statistics(statistics);
       sums[static_cast<std::size_t>(rank.number())] = rank.evaluate(share_of(dataset, rank.number()));
     });
     Evaluation total;

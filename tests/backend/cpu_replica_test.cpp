@@ -29,7 +29,9 @@ struct Images {
     for (auto& label : labels) label = static_cast<std::int32_t>(random.below(10));
   }
   Batch part(int first, int count) const {
-    return {pixels.data() + static_cast<std::size_t>(first) * 3072, labels.data() + first, count};
+    return {.images = pixels.data() + static_cast<std::size_t>(first) * 3072,
+            .labels = labels.data() + first,
+            .count = count};
   }
   std::vector<float> pixels;
   std::vector<std::int32_t> labels;
@@ -49,6 +51,7 @@ class EachModel : public testing::TestWithParam<std::string> {
     config.threads = threads;
     config.slots = slots;
     config.bucket_bytes = bucket;
+    config.check_buckets = check_buckets_;
     auto made = backend::backends().at("cpu").value->make_replica(config);
     made->import_weights(model::initial_weights(model_, 3));
     return made;
@@ -74,6 +77,7 @@ class EachModel : public testing::TestWithParam<std::string> {
   }
   model::Model model_ = make_model();
   RecordingSink sink_;
+  bool check_buckets_ = false;
 };
 
 TEST_P(EachModel, WeightsSurviveTheLayout) {
@@ -217,7 +221,54 @@ TEST_P(EachModel, OneNotANumberPixelBreaksTheGradient) {
   auto made = replica(4);
   made->forward(0, images.part(0, 4));
   made->backward(0, 1.0F, true, true, sink_);
-  EXPECT_FALSE(made->update({0, made->weights().size()}, {}));
+  made->update({0, made->weights().size()}, {}, false);
+  EXPECT_FALSE(made->outcome().applied);
+}
+
+TEST_P(EachModel, AGuardedUpdateLeavesEverythingAloneAfterAnOverflow) {
+  const Images images(4);
+  auto made = replica(4);
+  made->forward(0, images.part(0, 4));
+  made->backward(0, 1.0F, true, true, sink_);
+  made->gradients()[made->gradients().size() / 2] = std::numeric_limits<float>::infinity();
+  made->update({0, made->weights().size()}, {}, true);
+  EXPECT_FALSE(made->outcome().applied);
+  EXPECT_TRUE(made->outcome().weights_finite);
+  std::vector<float> weights(model_.parameter_count);
+  made->export_weights(weights);
+  EXPECT_EQ(weights, model::initial_weights(model_, 3));
+  for (const float value : made->optimizer_state(0)) ASSERT_EQ(value, 0.0F);
+  made->backward(0, 1.0F, true, true, sink_);
+  EXPECT_TRUE(made->outcome().applied);  // the next step starts afresh
+}
+
+TEST_P(EachModel, LooksAtItsOwnBucketsWhenAsked) {
+  Images images(4);
+  images.pixels[5000] = std::numeric_limits<float>::quiet_NaN();
+  for (const bool check : {false, true}) {
+    check_buckets_ = check;
+    auto made = replica(4);
+    made->forward(0, images.part(0, 4));
+    made->backward(0, 1.0F, true, true, sink_);
+    EXPECT_EQ(made->outcome().own_finite, !check);
+  }
+}
+
+TEST_P(EachModel, ResultsAddUpOverMicroSteps) {
+  const Images images(8);
+  auto made = replica(4);
+  double sum = 0.0;
+  for (const int k : {0, 1}) {
+    made->forward(0, images.part(4 * k, 4));
+    made->backward(0, 0.125F, true, true, sink_);
+    sum += made->result(0).loss_sum;
+  }
+  for (const int k : {0, 1}) {
+    made->forward(0, images.part(4 * k, 4));
+    made->backward(0, 0.125F, k == 0, k == 1, sink_);
+  }
+  EXPECT_NEAR(made->result(0).loss_sum, sum, 1e-9);
+  EXPECT_EQ(made->result(0).count, 8);
 }
 
 TEST_P(EachModel, StateLeavesAndEntersInCanonicalOrder) {
@@ -225,7 +276,7 @@ TEST_P(EachModel, StateLeavesAndEntersInCanonicalOrder) {
   auto made = replica(4);
   made->forward(0, images.part(0, 4));
   made->backward(0, 0.25F, true, true, sink_);
-  made->update({0, made->weights().size()}, {});
+  made->update({0, made->weights().size()}, {}, false);
   std::vector<float> moment(model_.parameter_count);
   made->export_optimizer_state(0, moment);
   const auto slope = gradients(*made);

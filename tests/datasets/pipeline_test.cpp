@@ -124,7 +124,7 @@ TEST(Pipeline, KeptRemainderLeavesSomeRanksWithoutImages) {
   EXPECT_TRUE(last.last_of_epoch);
 }
 
-class BothLayouts : public testing::TestWithParam<std::tuple<ImageLayout, bool, int>> {};
+class BothLayouts : public testing::TestWithParam<std::tuple<BatchContent, bool, int>> {};
 
 TEST_P(BothLayouts, ImagesAreNormalisedAndAugmentedAsTheReferenceDoes) {
   const auto [layout, augment, prefetch] = GetParam();
@@ -134,7 +134,7 @@ TEST_P(BothLayouts, ImagesAreNormalisedAndAugmentedAsTheReferenceDoes) {
                                        .shuffle = 20,
                                        .global_batch = 7,
                                        .augment = augment,
-                                       .layout = layout,
+                                       .content = layout,
                                        .prefetch = prefetch});
   for (int step = 0; step < 5; ++step) {
     const MicroBatch& batch = pipeline->next();
@@ -142,13 +142,13 @@ TEST_P(BothLayouts, ImagesAreNormalisedAndAugmentedAsTheReferenceDoes) {
       const auto image = static_cast<std::uint32_t>(batch.labels[i]);
       const kernels::Crop crop = augment ? augmentation(2, batch.epoch, image) : kernels::Crop{};
       expect_image(batch.images + static_cast<std::size_t>(i) * pixels_per_image,
-                   expected_image(*dataset, image, crop, layout == ImageLayout::nhwc));
+                   expected_image(*dataset, image, crop, layout == BatchContent::nhwc));
     }
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Pipeline, BothLayouts,
-                         testing::Combine(testing::Values(ImageLayout::nchw, ImageLayout::nhwc),
+                         testing::Combine(testing::Values(BatchContent::nchw, BatchContent::nhwc),
                                           testing::Bool(), testing::Values(0, 2)));
 
 TEST(Pipeline, AugmentationDoesNotDependOnReplicas) {

@@ -54,7 +54,9 @@ struct Images {
   std::vector<float> pixels;
   std::vector<std::int32_t> labels;
   backend::Batch batch(int index, int count) const {
-    return {pixels.data() + static_cast<std::size_t>(index) * 32 * 3072, labels.data() + index * 32, count};
+    return {.images = pixels.data() + static_cast<std::size_t>(index) * 32 * 3072,
+            .labels = labels.data() + index * 32,
+            .count = count};
   }
 };
 
@@ -141,11 +143,13 @@ class GoldenFull : public testing::Test {
       replica->backward(0, 1.0F / 32.0F, true, true, sink);
       losses.push_back(loss_of(replica->result(0)));
       step.step = i + 1;
-      EXPECT_TRUE(replica->update({0, replica->weights().size()}, step));
+      replica->update({0, replica->weights().size()}, step, false);
+      EXPECT_TRUE(replica->outcome().applied);
       if (i == 19) {
         weights_after_20_.resize(model.parameter_count);
         replica->export_weights(weights_after_20_);
-        statistics_after_20_.assign(replica->statistics().begin(), replica->statistics().end());
+        statistics_after_20_.resize(model.statistic_count);
+        replica->export_statistics(statistics_after_20_);
       }
     }
     return losses;

@@ -57,7 +57,7 @@ class FakeReplica final : public backend::Replica {
   }
   ~FakeReplica() override { --*alive_; }
 
-  backend::InputFormat input_format() const override { return {}; }
+  backend::InputFormat input_format() const override { return backend::InputFormat::nchw; }
   std::span<const backend::Slot> slots() const override { return slots_; }
   std::span<const backend::Range> buckets() const override { return buckets_; }
   std::span<float> weights() override { return weights_.span(); }
@@ -65,7 +65,10 @@ class FakeReplica final : public backend::Replica {
   std::span<float> optimizer_state(int index) override {
     return states_[static_cast<std::size_t>(index)].span();
   }
-  std::span<float> statistics() override { return statistics_; }
+  void import_statistics(std::span<const float> values) override {
+    std::ranges::copy(values, statistics_.begin());
+  }
+  void export_statistics(std::span<float> values) override { std::ranges::copy(statistics_, values.begin()); }
 
   void import_weights(std::span<const float> canonical) override {
     for_each_element([&](std::size_t flat, std::size_t canon) { weights_.span()[flat] = canonical[canon]; });
@@ -81,15 +84,18 @@ class FakeReplica final : public backend::Replica {
   void forward(int, const backend::Batch& batch) override {
     if (batch.count < 1 || batch.count > max_batch_) throw std::logic_error("batch of a size not agreed on");
     if (faults_->forward) faults_->forward(rank_, pass_);
-    result_ = compute(batch);
-    if (faults_->loss) result_.loss_sum += faults_->loss(rank_, pass_);
+    pass_result_ = compute(batch);
+    if (faults_->loss) pass_result_.loss_sum += faults_->loss(rank_, pass_);
     if (!statistics_.empty()) statistics_[0] += 1.0F + static_cast<float>(rank_);
     ++pass_;
   }
 
   void backward(int, float gradient_scale, bool first, bool last, backend::GradientSink& sink) override {
-    if (first) std::ranges::fill(gradients_.span(), 0.0F);
-    for (int image = 0; image < result_.count; ++image) {
+    if (first) clear_gradients();
+    result_.loss_sum += pass_result_.loss_sum;
+    result_.correct += pass_result_.correct;
+    result_.count += pass_result_.count;
+    for (int image = 0; image < pass_result_.count; ++image) {
       for (int c = 0; c < classes; ++c) {
         const double delta = deltas_[static_cast<std::size_t>(image * classes + c)] * gradient_scale;
         bias(gradients_)[-c] += static_cast<float>(delta);
@@ -101,17 +107,29 @@ class FakeReplica final : public backend::Replica {
     }
     if (faults_->gradient) weight(gradients_)[0] += faults_->gradient(rank_, pass_ - 1);
     for (int bucket = 0; last && bucket < static_cast<int>(buckets_.size()); ++bucket) {
+      const backend::Range range = buckets_[static_cast<std::size_t>(bucket)];
+      if (!kernels::all_finite(gradients().subspan(range.offset, range.size))) outcome_.own_finite = false;
       sink.bucket_ready(bucket, {});
     }
   }
 
+  void clear_gradients() override {
+    std::ranges::fill(gradients_.span(), 0.0F);
+    result_ = {};
+    outcome_ = {};
+  }
+
   backend::BatchResult result(int) override { return result_; }
 
-  bool update(backend::Range range, const kernels::OptimizerStep& step) override {
+  void update(backend::Range range, const kernels::OptimizerStep& step, bool guarded) override {
     const auto part = [&](std::span<float> values) { return values.subspan(range.offset, range.size); };
-    return optimizer_->update(part(weights()), part(gradients()), part(optimizer_state(0)),
-                              part(optimizer_state(1)), step);
+    outcome_.applied = !guarded || kernels::all_finite(part(gradients()));
+    if (!outcome_.applied) return;
+    outcome_.applied = optimizer_->update(part(weights()), part(gradients()), part(optimizer_state(0)),
+                                          part(optimizer_state(1)), step);
+    outcome_.weights_finite = kernels::all_finite(part(weights()));
   }
+  backend::StepOutcome outcome() override { return outcome_; }
 
   backend::BatchResult evaluate(const backend::Batch& batch) override {
     if (faults_->evaluate) faults_->evaluate(rank_);
@@ -200,7 +218,9 @@ class FakeReplica final : public backend::Replica {
   std::vector<float> statistics_;
   std::vector<double> inputs_;
   std::vector<double> deltas_;
+  backend::BatchResult pass_result_;
   backend::BatchResult result_;
+  backend::StepOutcome outcome_;
 };
 
 class FakeBackend final : public backend::Backend {

@@ -40,8 +40,8 @@ class Sabotaged final : public strategy::Strategy {
       right_->synchronize();
       fault_(context_);
     }
-    bool apply(const kernels::OptimizerStep& step) override { return right_->apply(step); }
-    bool own_gradients_finite() const override { return right_->own_gradients_finite(); }
+    void apply(const kernels::OptimizerStep& step) override { right_->apply(step); }
+    bool only_enqueues() const override { return false; }
 
    private:
     strategy::RankContext context_;

@@ -11,20 +11,23 @@ namespace {
 // so that every interval is told from every other.
 class DoublingReplica final : public backend::Replica {
  public:
-  backend::InputFormat input_format() const override { return {}; }
+  backend::InputFormat input_format() const override { return backend::InputFormat::nchw; }
   std::span<const backend::Slot> slots() const override { return {}; }
   std::span<const backend::Range> buckets() const override { return buckets_; }
   std::span<float> weights() override { return {}; }
   std::span<float> gradients() override { return {}; }
   std::span<float> optimizer_state(int) override { return {}; }
-  std::span<float> statistics() override { return {}; }
+  void import_statistics(std::span<const float>) override {}
+  void export_statistics(std::span<float>) override {}
+  void clear_gradients() override {}
   void import_weights(std::span<const float>) override {}
   void export_weights(std::span<float>) override {}
   void export_gradients(std::span<float>) override {}
   void forward(int, const backend::Batch&) override {}
   void backward(int, float, bool, bool, backend::GradientSink&) override {}
   backend::BatchResult result(int) override { return {}; }
-  bool update(backend::Range, const kernels::OptimizerStep&) override { return true; }
+  void update(backend::Range, const kernels::OptimizerStep&, bool) override {}
+  backend::StepOutcome outcome() override { return {}; }
   backend::BatchResult evaluate(const backend::Batch&) override { return {}; }
   backend::Mark mark() override { return {marks++}; }
   std::int64_t time_ns(backend::Mark mark) override { return (std::int64_t{2} << mark.value) - 1; }
@@ -47,7 +50,8 @@ TEST(Stamps, TellCommunicationInBackwardFromBackward) {
   DoublingReplica replica;
   CountingSink strategy;
   Stamps stamps(replica, true, 1);
-  stamps.begin(&strategy);     // 1
+  stamps.begin(&strategy);  // 1
+  stamps.micro_step({});
   stamps.input_ready();        // 3
   stamps.forward_done();       // 7
   stamps.bucket_ready(0, {});  // 15, 31
@@ -76,10 +80,12 @@ TEST(Stamps, AddUpMicroSteps) {
   Stamps stamps(replica, true, 2);
   for (int repeat = 0; repeat < 2; ++repeat) {  // a step starts afresh
     replica.marks = 0;
-    stamps.begin(&strategy);     // 1
-    stamps.input_ready();        // 3
-    stamps.forward_done();       // 7
-    stamps.backward_done();      // 15
+    stamps.begin(&strategy);  // 1
+    stamps.micro_step({});
+    stamps.input_ready();    // 3
+    stamps.forward_done();   // 7
+    stamps.backward_done();  // 15
+    stamps.micro_step({});
     stamps.input_ready();        // 31
     stamps.forward_done();       // 63
     stamps.bucket_ready(0, {});  // 127, 255
@@ -97,11 +103,37 @@ TEST(Stamps, AddUpMicroSteps) {
   }
 }
 
+// Of a replay nothing is heard but its kind: the marks recorded in it are passed again.
+TEST(Stamps, KeepTheMarksOfARecordedMicroStep) {
+  DoublingReplica replica;
+  CountingSink strategy;
+  Stamps stamps(replica, false, 1);
+  const Stamps::Kind kind{.images = 4};
+  stamps.begin(&strategy);  // 1
+  stamps.micro_step(kind);
+  stamps.input_ready();    // 3
+  stamps.forward_done();   // 7
+  stamps.backward_done();  // 15
+  stamps.end();            // 31
+  replica.marks = 0;
+  stamps.begin(&strategy);  // 1
+  stamps.micro_step(kind);
+  measure::StepRecord record;
+  stamps.resolve(record);
+  EXPECT_EQ(stamps.count(), 5);
+  EXPECT_EQ(replica.marks, 1);
+  EXPECT_EQ(record.input_ns, 2);
+  EXPECT_EQ(record.forward_ns, 4);
+  EXPECT_EQ(record.backward_ns, 8);
+  EXPECT_EQ(record.update_ns, 16);
+}
+
 TEST(Stamps, WithoutCollectivesThereIsNoArrival) {
   DoublingReplica replica;
   CountingSink strategy;
   Stamps stamps(replica, false, 1);
-  stamps.begin(&strategy);     // 1
+  stamps.begin(&strategy);  // 1
+  stamps.micro_step({});
   stamps.input_ready();        // 3
   stamps.forward_done();       // 7
   stamps.bucket_ready(1, {});  // told, not stamped

@@ -61,6 +61,7 @@ CpuReplica::CpuReplica(const ReplicaConfig& config)
       engine_(dnnl::engine::kind::cpu, 0),
       stream_(engine_),
       round_bf16_(emulates_bf16(config.precision)),
+      check_buckets_(config.check_buckets),
       max_batch_(config.max_batch),
       programs_(static_cast<std::size_t>(config.slots)),
       flights_(static_cast<std::size_t>(config.slots)) {
@@ -148,6 +149,13 @@ void CpuReplica::export_optimizer_state(int index, std::span<float> canonical) {
   convert_back(optimizer_state(index), canonical);
 }
 
+void CpuReplica::import_statistics(std::span<const float> values) {
+  std::ranges::copy(values, statistics_.data());
+}
+void CpuReplica::export_statistics(std::span<float> values) {
+  std::ranges::copy(statistics_.span(), values.begin());
+}
+
 void CpuReplica::refresh_compute_weights() {
   if (!round_bf16_ || !compute_weights_stale_) return;
   kernels::round_to_bf16(weights_.span(), compute_weights_.span());
@@ -156,7 +164,7 @@ void CpuReplica::refresh_compute_weights() {
 
 void CpuReplica::forward(int slot, const Batch& batch) {
   Flight& flight = flights_[static_cast<std::size_t>(slot)];
-  flight = {};
+  flight.program = nullptr;
   if (batch.count == 0) return;
   refresh_compute_weights();
   flight.program = &program(slot, batch.count);
@@ -165,31 +173,58 @@ void CpuReplica::forward(int slot, const Batch& batch) {
   flight.program->forward(stream_, true);
 }
 
+void CpuReplica::begin(Flight& flight, bool first) {
+  if (!first) return;
+  flight.result = {};
+  outcome_ = {};
+}
+
+void CpuReplica::announce(std::size_t bucket, GradientSink& sink) {
+  const Range range = buckets_.buckets[bucket];
+  if (check_buckets_ && !kernels::all_finite(gradients_.span().subspan(range.offset, range.size))) {
+    outcome_.own_finite = false;
+  }
+  sink.bucket_ready(static_cast<int>(bucket), {});
+}
+
+void CpuReplica::clear_gradients() {
+  std::ranges::fill(gradients_.span(), 0.0F);
+  for (Flight& flight : flights_) begin(flight, true);
+}
+
 void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) {
   Flight& flight = flights_[static_cast<std::size_t>(slot)];
+  begin(flight, first);
   std::size_t next_bucket = 0;
   const auto layer_done = [&](int layer) {
     if (!last) return;
     for (; next_bucket < buckets_.buckets.size() && buckets_.first_layer[next_bucket] >= layer;
          ++next_bucket) {
-      sink.bucket_ready(static_cast<int>(next_bucket), {});
+      announce(next_bucket, sink);
     }
   };
   if (flight.program == nullptr) {  // no image fell to this replica: its part of the sum is zero
-    if (first) std::memset(gradients_.data(), 0, gradients_.size() * sizeof(float));
+    if (first) std::ranges::fill(gradients_.span(), 0.0F);
     layer_done(0);
     return;
   }
-  flight.result = flight.program->loss(flight.labels, gradient_scale, true);
+  const BatchResult result = flight.program->loss(flight.labels, gradient_scale, true);
+  flight.result.loss_sum += result.loss_sum;
+  flight.result.correct += result.correct;
+  flight.result.count += result.count;
   flight.program->backward(stream_, !first, layer_done);
 }
 
 BatchResult CpuReplica::result(int slot) { return flights_[static_cast<std::size_t>(slot)].result; }
 
-bool CpuReplica::update(Range range, const kernels::OptimizerStep& step) {
+void CpuReplica::update(Range range, const kernels::OptimizerStep& step, bool guarded) {
   const auto part = [](AlignedBuffer<float>& buffer, std::size_t begin, std::size_t end) {
     return buffer.span().subspan(begin, end - begin);
   };
+  if (guarded && !kernels::all_finite(part(gradients_, range.offset, range.offset + range.size))) {
+    outcome_.applied = false;
+    return;
+  }
   std::atomic<bool> finite{true};
   team_.split(range.size, update_grain, [&](std::size_t begin, std::size_t end) {
     begin += range.offset;
@@ -201,7 +236,10 @@ bool CpuReplica::update(Range range, const kernels::OptimizerStep& step) {
     if (!ok) finite = false;
   });
   compute_weights_stale_ = true;
-  return finite;
+  if (!finite) outcome_.applied = false;
+  if (!kernels::all_finite(part(weights_, range.offset, range.offset + range.size))) {
+    outcome_.weights_finite = false;
+  }
 }
 
 BatchResult CpuReplica::evaluate(const Batch& batch) {

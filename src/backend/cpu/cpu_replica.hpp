@@ -26,7 +26,7 @@ class CpuReplica final : public Replica {
   // Bytes that a replica of this configuration takes, without taking them.
   static std::size_t estimate(const ReplicaConfig& config);
 
-  InputFormat input_format() const override { return {InputFormat::Layout::nchw}; }
+  InputFormat input_format() const override { return InputFormat::nchw; }
   std::span<const Slot> slots() const override { return slots_; }
   std::span<const Range> buckets() const override { return buckets_.buckets; }
   std::span<float> weights() override { return weights_.span(); }
@@ -34,8 +34,9 @@ class CpuReplica final : public Replica {
   std::span<float> optimizer_state(int index) override {
     return states_[static_cast<std::size_t>(index)].span();
   }
-  std::span<float> statistics() override { return statistics_.span(); }
 
+  void import_statistics(std::span<const float> values) override;
+  void export_statistics(std::span<float> values) override;
   void import_weights(std::span<const float> canonical) override;
   void export_weights(std::span<float> canonical) override;
   void export_gradients(std::span<float> canonical) override;
@@ -45,7 +46,9 @@ class CpuReplica final : public Replica {
   void forward(int slot, const Batch& batch) override;
   void backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) override;
   BatchResult result(int slot) override;
-  bool update(Range range, const kernels::OptimizerStep& step) override;
+  void clear_gradients() override;
+  void update(Range range, const kernels::OptimizerStep& step, bool guarded) override;
+  StepOutcome outcome() override { return outcome_; }
   BatchResult evaluate(const Batch& batch) override;
 
   Mark mark() override { return {now_ns()}; }
@@ -57,10 +60,12 @@ class CpuReplica final : public Replica {
   struct Flight {  // a micro-batch between forward and backward
     Program* program = nullptr;
     std::span<const std::int32_t> labels;
-    BatchResult result;
+    BatchResult result;  // of the step so far
   };
 
   Program& program(int slot, int count);
+  void begin(Flight& flight, bool first);
+  void announce(std::size_t bucket, GradientSink& sink);
   void refresh_compute_weights();
   void convert(std::span<const float> canonical, std::span<float> flat);
   void convert_back(std::span<const float> flat, std::span<float> canonical);
@@ -71,6 +76,7 @@ class CpuReplica final : public Replica {
   dnnl::engine engine_;
   dnnl::stream stream_;
   bool round_bf16_;
+  bool check_buckets_;
   int max_batch_;
   FlatLayout layout_;
   BucketPlan buckets_;
@@ -84,6 +90,7 @@ class CpuReplica final : public Replica {
   std::list<AlignedBuffer<std::byte>> extra_arenas_;               // of programs that do not fit there
   std::vector<std::map<int, std::unique_ptr<Program>>> programs_;  // by slot, then images
   std::vector<Flight> flights_;
+  StepOutcome outcome_;
   bool compute_weights_stale_ = true;
 };
 

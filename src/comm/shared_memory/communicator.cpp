@@ -295,7 +295,7 @@ class SharedMemoryGroup final : public LocalGroup {
     group_ = std::make_shared<Group>(std::move(names), patience);
   }
 
-  std::unique_ptr<Communicator> join(int rank) override {
+  std::unique_ptr<Communicator> join(int rank, backend::DeviceStream) override {
     if (rank < 0 || rank >= group_->size()) {
       throw std::logic_error(fmt::format("rank {} joins a group of {}", rank, group_->size()));
     }
