@@ -36,14 +36,17 @@ Descriptor& Descriptor::finalize() {
 }
 
 std::vector<Descriptor> Descriptor::get_descriptors(Name name, cudnnBackendDescriptorType_t type) const {
+  return get_descriptors(name, type, count(name, CUDNN_TYPE_BACKEND_DESCRIPTOR));
+}
+
+std::vector<Descriptor> Descriptor::get_descriptors(Name name, cudnnBackendDescriptorType_t type,
+                                                    std::int64_t most) const {
   std::vector<Descriptor> values;
+  if (most == 0) return values;
   std::vector<cudnnBackendDescriptor_t> raw;
-  const std::int64_t wanted = count(name, CUDNN_TYPE_BACKEND_DESCRIPTOR);
-  for (std::int64_t i = 0; i < wanted; ++i) raw.push_back(values.emplace_back(type).raw_);
-  if (wanted > 0) {
-    const std::int64_t got = get_raw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, wanted, raw.data());
-    while (static_cast<std::int64_t>(values.size()) > got) values.pop_back();
-  }
+  for (std::int64_t i = 0; i < most; ++i) raw.push_back(values.emplace_back(type).raw_);
+  const std::int64_t got = get_raw(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, raw.data());
+  while (static_cast<std::int64_t>(values.size()) > got) values.pop_back();
   return values;
 }
 

@@ -97,8 +97,11 @@ class Descriptor {
     get_raw(name, attribute_type<T>, 1, &value);
     return value;
   }
-  // cuDNN fills descriptors that the caller has made.
+  // cuDNN fills descriptors that the caller has made: as many as there are, or the first `most` where cuDNN
+  // does not tell their number beforehand.
   std::vector<Descriptor> get_descriptors(Name name, cudnnBackendDescriptorType_t type) const;
+  std::vector<Descriptor> get_descriptors(Name name, cudnnBackendDescriptorType_t type,
+                                          std::int64_t most) const;
 
   cudnnBackendDescriptor_t raw() const { return raw_; }
 

@@ -41,34 +41,42 @@ Descriptor pointwise(cudnnPointwiseMode_t mode) {
 
 }  // namespace
 
-const Descriptor& GraphBuilder::tensor(Role role, const Dims& dims) { return part(role, dims, dims); }
+GraphBuilder& GraphBuilder::without_products() {
+  graph_.products = false;
+  return *this;
+}
 
-const Descriptor& GraphBuilder::part(Role role, const Dims& dims, const Dims& whole) {
-  bind(role, elements(whole) * size_of(graph_.element));
-  return keep(start_tensor(uid(role), data_type(graph_.element), dims, whole));
+GraphBuilder& GraphBuilder::without_order() {
+  graph_.ordered = false;
+  return *this;
+}
+
+const Descriptor& GraphBuilder::tensor(Role role, const Dims& dims) {
+  bind(role, elements(dims) * size_of(graph_.element));
+  return keep(start_tensor(uid(role), data_type(graph_.element), dims));
 }
 
 const Descriptor& GraphBuilder::pooling_index(const Dims& dims) {
   bind(Role::index, elements(dims));
-  return keep(start_tensor(uid(Role::index), CUDNN_DATA_INT8, dims, dims));
+  return keep(start_tensor(uid(Role::index), CUDNN_DATA_INT8, dims));
 }
 
 const Descriptor& GraphBuilder::vector(Role role, int channels) {
   const Dims dims{1, channels, 1, 1};
   bind(role, elements(dims) * sizeof(float));
-  return keep(start_tensor(uid(role), CUDNN_DATA_FLOAT, dims, dims));
+  return keep(start_tensor(uid(role), CUDNN_DATA_FLOAT, dims));
 }
 
 const Descriptor& GraphBuilder::scalar(Role role, float value) {
   const Dims dims{1, 1, 1, 1};
   graph_.scalars.push_back({role, value});
-  Descriptor descriptor = start_tensor(uid(role), CUDNN_DATA_FLOAT, dims, dims);
+  Descriptor descriptor = start_tensor(uid(role), CUDNN_DATA_FLOAT, dims);
   descriptor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   return keep(std::move(descriptor));
 }
 
 const Descriptor& GraphBuilder::intermediate(const Dims& dims) {
-  Descriptor descriptor = start_tensor(next_intermediate_++, CUDNN_DATA_FLOAT, dims, dims);
+  Descriptor descriptor = start_tensor(next_intermediate_++, CUDNN_DATA_FLOAT, dims);
   descriptor.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true);
   return keep(std::move(descriptor));
 }
@@ -117,13 +125,12 @@ const Descriptor& GraphBuilder::keep(Descriptor descriptor) {
   return *graph_.parts.back();
 }
 
-Descriptor GraphBuilder::start_tensor(std::int64_t uid, cudnnDataType_t type, const Dims& dims,
-                                      const Dims& whole) {
+Descriptor GraphBuilder::start_tensor(std::int64_t uid, cudnnDataType_t type, const Dims& dims) {
   Descriptor descriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   descriptor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, channels_closest(whole))
+      .set(CUDNN_ATTR_TENSOR_STRIDES, channels_closest(dims))
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment_bytes);
   return descriptor;
 }

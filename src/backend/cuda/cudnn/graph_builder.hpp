@@ -15,10 +15,12 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(Element element) { graph_.element = element; }
 
+  // See OperationGraph.
+  GraphBuilder& without_products();
+  GraphBuilder& without_order();
+
   // Packed, channels closest; of the graph's element.
   const Descriptor& tensor(Role role, const Dims& dims);
-  // The leading part, `dims`, of a larger tensor.
-  const Descriptor& part(Role role, const Dims& dims, const Dims& whole);
   const Descriptor& pooling_index(const Dims& dims);
   const Descriptor& vector(Role role, int channels);  // fp32, one a channel
   const Descriptor& scalar(Role role, float value);
@@ -36,7 +38,7 @@ class GraphBuilder {
 
  private:
   const Descriptor& keep(Descriptor descriptor);
-  Descriptor start_tensor(std::int64_t uid, cudnnDataType_t type, const Dims& dims, const Dims& whole);
+  Descriptor start_tensor(std::int64_t uid, cudnnDataType_t type, const Dims& dims);
   void bind(Role role, std::size_t bytes) { graph_.tensors.push_back({role, bytes}); }
 
   OperationGraph graph_;

@@ -12,46 +12,43 @@
 
 // The operation graphs that training needs, as cuDNN 9 backend descriptors.
 //
-// Layouts. Activations are [n, c, h, w] with the strides of NHWC (channels closest). Convolution weights are
-// [k, c, r, s] with the strides of KRSC. Dense weights are [out, in], inputs closest.
-// (row-major). Per-channel vectors are [1, c, 1, 1]. Tensors are packed and aligned to 16 bytes. Elements are
-// the graph's Element; statistics, parameters of batch norm, their gradients and bias gradients are fp32. All
-// arithmetic is fp32.
+// Layouts. Activations are [n, c, h, w] with the strides of NHWC: channels closest. Convolution weights are
+// [k, c, r, s] with the strides of KRSC. Dense weights are [out, in], inputs closest; a dense layer is a 1 x
+// 1 convolution: [n, in, 1, 1] with [out, in, 1, 1]. Biases and what batch norm has of a channel are [1, c,
+// 1, 1]. Tensors are packed and aligned to 16 bytes. Elements, those of bias included, are the graph's
+// Element; batch norm's vectors and the sums of bias gradients are fp32. All arithmetic is fp32.
 //
-// Descriptors and attributes used (an interpreter needs no others):
-//   TENSOR                  UNIQUE_ID, DATA_TYPE (FLOAT, BFLOAT16, HALF; INT8: pooling index), DIMENSIONS,
+// Descriptors and attributes used; an interpreter needs no others:
+//   TENSOR           UNIQUE_ID, DATA_TYPE (FLOAT, BFLOAT16, HALF; INT8 for a pooling index), DIMENSIONS,
 //   STRIDES,
-//                           BYTE_ALIGNMENT, IS_VIRTUAL (between operations of one graph; FLOAT),
-//                           IS_BY_VALUE (fp32 scalar, its pointer in the variant pack is of the host)
-//   CONVOLUTION             COMP_TYPE, CONV_MODE (CROSS_CORRELATION), SPATIAL_DIMS (2), PRE_PADDINGS =
-//   POST_PADDINGS,
-//                           FILTER_STRIDES (1, 1), DILATIONS (1, 1)
-//   OPERATION_CONVOLUTION_FORWARD          X, W, Y, CONV_DESC, ALPHA (double 1), BETA (double 0)
+//                    BYTE_ALIGNMENT, IS_VIRTUAL (FLOAT; between operations of one graph),
+//                    IS_BY_VALUE (FLOAT; one number, its pointer in the variant pack is the host's)
+//   CONVOLUTION      COMP_TYPE, CONV_MODE (CROSS_CORRELATION), SPATIAL_DIMS (2), PRE_PADDINGS, POST_PADDINGS,
+//                    FILTER_STRIDES (1, 1), DILATIONS (1, 1)
+//   OPERATION_CONVOLUTION_FORWARD          X, W, Y, CONV_DESC, ALPHA, BETA (double 1, 0)
 //   OPERATION_CONVOLUTION_BACKWARD_DATA    DX, W, DY, CONV_DESC, ALPHA, BETA
 //   OPERATION_CONVOLUTION_BACKWARD_FILTER  X, DW, DY, CONV_DESC, ALPHA, BETA
-//   POINTWISE               MODE (ADD, RELU_FWD), MATH_PREC
-//   OPERATION_POINTWISE     PW_DESCRIPTOR, XDESC, BDESC (ADD: the bias, broadcast), YDESC
-//   REDUCTION               OPERATOR (ADD), COMP_TYPE
+//   POINTWISE        MODE (ADD, RELU_FWD), MATH_PREC
+//   OPERATION_POINTWISE     PW_DESCRIPTOR, XDESC, BDESC (of ADD: the bias, broadcast), YDESC
+//   REDUCTION        OPERATOR (ADD), COMP_TYPE
 //   OPERATION_REDUCTION     DESC, XDESC, YDESC
-//   RESAMPLE                MODE (MAXPOOL), COMP_TYPE, PADDING_MODE (NEG_INF_PAD), SPATIAL_DIMS (2),
-//   WINDOW_DIMS, STRIDES,
-//                           PRE_PADDINGS, POST_PADDINGS (fractions; paddings 0)
-//   OPERATION_RESAMPLE_FWD  DESC, XDESC, YDESC, IDXDESC (training only)
+//   RESAMPLE         MODE (MAXPOOL), COMP_TYPE, PADDING_MODE (NEG_INF_PAD), SPATIAL_DIMS (2), WINDOW_DIMS,
+//                    STRIDES, PRE_PADDINGS, POST_PADDINGS (fractions; no padding)
+//   OPERATION_RESAMPLE_FWD  DESC, XDESC, YDESC, IDXDESC (with an index)
 //   OPERATION_RESAMPLE_BWD  DESC, DXDESC, DYDESC, IDXDESC
 //   OPERATION_NORM_FORWARD  MODE (BATCH_NORM), PHASE (TRAINING), XDESC, SCALE_DESC, BIAS_DESC, EPSILON_DESC,
-//   YDESC,
-//                           MEAN_DESC, INV_VARIANCE_DESC (what is saved: 1 / sqrt(variance + epsilon)), and
-//                           together or not at all: EXP_AVG_FACTOR_DESC,
-//                           {INPUT,OUTPUT}_RUNNING_{MEAN,VAR}_DESC
+//                    MEAN_DESC, INV_VARIANCE_DESC (saved: 1 / sqrt(variance + epsilon)), YDESC; all or none
+//                    of EXP_AVG_FACTOR_DESC, INPUT_RUNNING_MEAN_DESC, INPUT_RUNNING_VAR_DESC,
+//                    OUTPUT_RUNNING_MEAN_DESC, OUTPUT_RUNNING_VAR_DESC
 //   OPERATION_NORM_BACKWARD MODE (BATCH_NORM), XDESC, MEAN_DESC, INV_VARIANCE_DESC, DYDESC, SCALE_DESC,
-//   DSCALE_DESC,
-//                           DBIAS_DESC, DXDESC
-//   OPERATIONGRAPH          OPS, HANDLE (where there is one)
-//   ENGINEHEUR              OPERATION_GRAPH, MODE (A, FALLBACK), RESULTS; DEVICEPROP where there is no handle
-//   ENGINECFG               ENGINE, KNOB_CHOICES     ENGINE       GLOBAL_INDEX, NUMERICAL_NOTE, BEHAVIOR_NOTE
-//   KNOB_CHOICE             KNOB_TYPE, KNOB_VALUE    VARIANT_PACK UNIQUE_IDS, DATA_POINTERS, WORKSPACE
-//   EXECUTION_PLAN          ENGINE_CONFIG, HANDLE or DEVICEPROP, WORKSPACE_SIZE
-// Dense layers are 1 x 1 convolutions over 1 x 1 images: [n, in, 1, 1] with [out, in, 1, 1].
+//                    DSCALE_DESC, DBIAS_DESC, DXDESC
+//   OPERATIONGRAPH   OPS, HANDLE (where there is one)
+//   ENGINEHEUR       OPERATION_GRAPH, MODE (A, FALLBACK), RESULTS, DEVICEPROP (without a handle)
+//   ENGINECFG        ENGINE, KNOB_CHOICES
+//   ENGINE           GLOBAL_INDEX, NUMERICAL_NOTE, BEHAVIOR_NOTE
+//   KNOB_CHOICE      KNOB_TYPE, KNOB_VALUE
+//   EXECUTION_PLAN   ENGINE_CONFIG, HANDLE or DEVICEPROP, WORKSPACE_SIZE
+//   VARIANT_PACK     UNIQUE_IDS, DATA_POINTERS, WORKSPACE
 namespace dtrain::backend::cuda {
 
 using kernels::cuda::Element;
@@ -113,7 +110,7 @@ struct DenseShape {
 struct ConvolutionForward {  // x, w, [bias] -> y = [relu](x * w [+ bias])
   ConvolutionShape shape;
   Element element = Element::f32;
-  bool bias = false;  // fp32
+  bool bias = false;
   bool relu = false;
 };
 struct ConvolutionDataGradient {  // w, dy -> dx
@@ -128,7 +125,7 @@ struct ConvolutionWeightGradient {  // x, dy -> dw, in the graph's element
 struct DenseForward {  // x, w, [bias] -> y = [relu](x w^T [+ bias])
   DenseShape shape;
   Element element = Element::f32;
-  bool bias = false;  // fp32
+  bool bias = false;
   bool relu = false;
 };
 struct DenseDataGradient {  // w, dy -> dx = dy w
@@ -148,7 +145,8 @@ struct BatchNormForward {
   bool relu = false;
   float epsilon = 1e-5F;
   // Also running_mean, running_variance, momentum -> next_running_mean, next_running_variance:
-  // next = (1 - momentum) running + momentum batch.
+  // next = (1 - momentum) running + momentum batch. Whether the batch's variance is then the unbiased one is
+  // not documented for this operation; a caller that must know computes it from inverse_deviation instead.
   bool running_statistics = false;
   float momentum = 0.1F;
 };
@@ -163,13 +161,16 @@ struct MaxPoolForward {   // x -> y, [index]; window = stride = size, incomplete
   Element element = Element::f32;
   bool index = false;
 };
-struct MaxPoolBackward {  // dy, index -> dx
+// dy, index -> dx. Clear dx beforehand where a window is incomplete: cuDNN does not promise to write there.
+struct MaxPoolBackward {
   ActivationShape shape;  // of x
   int size = 2;
   Element element = Element::f32;
 };
 
-struct BiasGradient {  // dy -> dbias, summed over batch, height and width
+// dy -> dbias, summed over batch, height and width; the order of the sum is not fixed, and cuDNN has no
+// engine that fixes it.
+struct BiasGradient {
   ActivationShape shape;
   Element element = Element::f32;
 };
@@ -195,6 +196,8 @@ struct HostScalar {
 struct OperationGraph {
   std::string signature;
   Element element = Element::f32;
+  bool products = true;             // multiplies elements, so that tensor cores would round them
+  bool ordered = true;              // adds in an order that cuDNN fixes, or says that it does not
   std::vector<TensorUse> tensors;   // to be bound at execution
   std::vector<HostScalar> scalars;  // bound by the plan itself
   std::vector<std::shared_ptr<const Descriptor>> parts;

@@ -45,7 +45,7 @@ OperationGraph forward(const ConvolutionForward& spec, const std::string& signat
 
   const Descriptor* sum = &product;
   if (spec.bias) {
-    const Descriptor& bias = builder.vector(Role::bias, spec.shape.out_channels);
+    const Descriptor& bias = builder.tensor(Role::bias, {1, spec.shape.out_channels, 1, 1});
     sum = spec.relu ? &builder.intermediate(out) : &y;
     builder.add(product, bias, *sum);
   }
@@ -112,6 +112,7 @@ OperationGraph build(const DenseWeightGradient& spec, const std::string& signatu
 OperationGraph build(const BiasGradient& spec, const std::string& signature, cudnnHandle_t handle) {
   const ActivationShape& s = spec.shape;
   GraphBuilder builder(spec.element);
+  builder.without_products().without_order();
   Descriptor sum(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   sum.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_REDUCE_TENSOR_ADD)
       .set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);

@@ -7,14 +7,10 @@ namespace dtrain::backend::cuda {
 
 namespace {
 
+Dims unpooled(const ActivationShape& s) { return {s.batch, s.channels, s.height, s.width}; }
+
 Dims pooled(const ActivationShape& s, int size) {
   return {s.batch, s.channels, s.height / size, s.width / size};
-}
-
-// The pixels in complete windows, as a part of the whole: the others are neither read nor written.
-const Descriptor& unpooled(GraphBuilder& builder, Role role, const ActivationShape& s, int size) {
-  return builder.part(role, {s.batch, s.channels, s.height / size * size, s.width / size * size},
-                      {s.batch, s.channels, s.height, s.width});
 }
 
 const Descriptor& pooling(GraphBuilder& builder, int size) {
@@ -37,9 +33,10 @@ const Descriptor& pooling(GraphBuilder& builder, int size) {
 OperationGraph build(const MaxPoolForward& spec, const std::string& signature, cudnnHandle_t handle) {
   const Dims out = pooled(spec.shape, spec.size);
   GraphBuilder builder(spec.element);
+  builder.without_products();
   Descriptor op(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
   op.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, pooling(builder, spec.size))
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, unpooled(builder, Role::x, spec.shape, spec.size))
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, builder.tensor(Role::x, unpooled(spec.shape)))
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, builder.tensor(Role::y, out));
   if (spec.index) op.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, builder.pooling_index(out));
   builder.operation(std::move(op));
@@ -49,9 +46,10 @@ OperationGraph build(const MaxPoolForward& spec, const std::string& signature, c
 OperationGraph build(const MaxPoolBackward& spec, const std::string& signature, cudnnHandle_t handle) {
   const Dims out = pooled(spec.shape, spec.size);
   GraphBuilder builder(spec.element);
+  builder.without_products();
   Descriptor op(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
   op.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, pooling(builder, spec.size))
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, unpooled(builder, Role::dx, spec.shape, spec.size))
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, builder.tensor(Role::dx, unpooled(spec.shape)))
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, builder.tensor(Role::dy, out))
       .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, builder.pooling_index(out));
   builder.operation(std::move(op));
