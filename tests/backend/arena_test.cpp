@@ -1,4 +1,4 @@
-#include "backend/cpu/arena.hpp"
+#include "backend/arena.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 
 namespace {
 
-using namespace dtrain::backend::cpu;
+using namespace dtrain::backend;
 
 void expect_valid(const std::vector<Lifetime>& lifetimes, const ArenaPlan& plan) {
   for (std::size_t a = 0; a < lifetimes.size(); ++a) {

@@ -1,4 +1,4 @@
-#include "backend/cpu/lowering.hpp"
+#include "backend/lowering.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 namespace {
 
 using namespace dtrain;
-using backend::cpu::FusedLayer;
-using backend::cpu::lower;
+using backend::FusedLayer;
+using backend::lower;
 
 TEST(Lowering, CnnFusesReluAndPool) {
   const model::Model cnn = model::zoo().at("cnn").value();

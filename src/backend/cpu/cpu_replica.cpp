@@ -37,23 +37,6 @@ bool emulates_bf16(config::Precision precision) { return precision == config::Pr
 
 }  // namespace
 
-BucketPlan plan_buckets(const model::Model& model, const FlatLayout& layout, std::size_t bucket_bytes) {
-  // Parameters lie in the flat buffer in model order, so that walking them backwards gives contiguous ranges.
-  BucketPlan plan;
-  std::size_t end = layout.size;
-  for (std::size_t p = model.parameters.size(); p-- > 0;) {
-    const bool layer_begins = p == 0 || model.parameters[p - 1].layer != model.parameters[p].layer;
-    const std::size_t begin = layout.entries[p].offset;
-    const bool full = (end - begin) * sizeof(float) >= bucket_bytes;
-    if (layer_begins && (full || p == 0)) {
-      plan.buckets.push_back({begin, end - begin});
-      plan.first_layer.push_back(model.parameters[p].layer);
-      end = begin;
-    }
-  }
-  return plan;
-}
-
 CpuReplica::CpuReplica(const ReplicaConfig& config)
     : model_(config.model),
       optimizer_(&kernels::optimizers().at(config.optimizer).value),
@@ -66,10 +49,10 @@ CpuReplica::CpuReplica(const ReplicaConfig& config)
       programs_(static_cast<std::size_t>(config.slots)),
       flights_(static_cast<std::size_t>(config.slots)) {
   auto first = std::make_unique<Program>(*model_, engine_, team_, max_batch_, round_bf16_, layout_);
-  buckets_ = plan_buckets(*model_, layout_, config.bucket_bytes);
   for (std::size_t p = 0; p < layout_.entries.size(); ++p) {
     slots_.push_back({static_cast<int>(p), {layout_.entries[p].offset, layout_.entries[p].size}});
   }
+  buckets_ = plan_buckets(*model_, slots_, layout_.size, config.bucket_bytes);
   weights_ = AlignedBuffer<float>(layout_.size);
   gradients_ = AlignedBuffer<float>(layout_.size);
   if (round_bf16_) compute_weights_ = AlignedBuffer<float>(layout_.size);

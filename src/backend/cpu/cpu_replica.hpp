@@ -3,21 +3,13 @@
 #include <list>
 #include <map>
 
+#include "backend/buckets.hpp"
 #include "backend/cpu/program.hpp"
 #include "backend/cpu/team.hpp"
 #include "backend/replica.hpp"
 #include "base/aligned_buffer.hpp"
 
 namespace dtrain::backend::cpu {
-
-// Which ranges of the flat buffer become final together: layers from the last to the first, gathered until a
-// bucket holds `bucket_bytes`.
-struct BucketPlan {
-  std::vector<Range> buckets;
-  std::vector<int> first_layer;  // by bucket: when this layer's gradients are final, the bucket is
-};
-
-BucketPlan plan_buckets(const model::Model& model, const FlatLayout& layout, std::size_t bucket_bytes);
 
 class CpuReplica final : public Replica {
  public:

@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/cpu/arena.hpp"
-#include "backend/cpu/lowering.hpp"
+#include "backend/arena.hpp"
 #include "backend/cpu/team.hpp"
+#include "backend/lowering.hpp"
 #include "model/model.hpp"
 #include "oneapi/dnnl/dnnl.hpp"
 

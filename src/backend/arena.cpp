@@ -1,21 +1,21 @@
-#include "backend/cpu/arena.hpp"
+#include "backend/arena.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-namespace dtrain::backend::cpu {
+namespace dtrain::backend {
 
 namespace {
 
-constexpr std::size_t alignment = 64;
-
-std::size_t aligned(std::size_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
+std::size_t aligned(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 bool alive_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 }  // namespace
 
-ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
+ArenaPlan plan_arena(std::span<const Lifetime> lifetimes, std::size_t alignment) {
   ArenaPlan plan{std::vector<std::size_t>(lifetimes.size(), 0), 0};
   std::vector<std::size_t> order(lifetimes.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -24,12 +24,12 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
 
   std::vector<std::size_t> placed;  // kept ascending in offset
   for (const std::size_t index : order) {
-    const std::size_t bytes = aligned(lifetimes[index].bytes);
+    const std::size_t bytes = aligned(lifetimes[index].bytes, alignment);
     std::size_t offset = 0;
     for (const std::size_t other : placed) {
       if (!alive_together(lifetimes[index], lifetimes[other])) continue;
       if (offset + bytes <= plan.offsets[other]) break;
-      offset = std::max(offset, plan.offsets[other] + aligned(lifetimes[other].bytes));
+      offset = std::max(offset, plan.offsets[other] + aligned(lifetimes[other].bytes, alignment));
     }
     plan.offsets[index] = offset;
     plan.bytes = std::max(plan.bytes, offset + bytes);
@@ -41,4 +41,4 @@ ArenaPlan plan_arena(std::span<const Lifetime> lifetimes) {
   return plan;
 }
 
-}  // namespace dtrain::backend::cpu
+}  // namespace dtrain::backend

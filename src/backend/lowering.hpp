@@ -4,7 +4,7 @@
 
 #include "model/model.hpp"
 
-namespace dtrain::backend::cpu {
+namespace dtrain::backend {
 
 // A model layer together with what is fused into it.
 struct FusedLayer {
@@ -15,8 +15,10 @@ struct FusedLayer {
   int consumers = 0;        // of its output
 };
 
-// Fuses ReLUs into the convolution, dense layer or batch norm before them, and max pools into the convolution
-// and ReLU before them, where nothing else reads what lies between.
-std::vector<FusedLayer> lower(const model::Model& model);
+enum class PoolFusion { none, into_convolutions };
 
-}  // namespace dtrain::backend::cpu
+// Fuses ReLUs into the convolution, dense layer or batch norm before them, and, if asked, max pools into the
+// convolution and ReLU before them, where nothing else reads what lies between.
+std::vector<FusedLayer> lower(const model::Model& model, PoolFusion pools = PoolFusion::into_convolutions);
+
+}  // namespace dtrain::backend

@@ -1,6 +1,6 @@
-#include "backend/cpu/lowering.hpp"
+#include "backend/lowering.hpp"
 
-namespace dtrain::backend::cpu {
+namespace dtrain::backend {
 
 namespace {
 
@@ -24,16 +24,17 @@ bool takes_relu(const model::Layer& layer) {
 }
 
 // Whether `layer` becomes a part of the fused layer before it.
-bool joins(const model::Model& model, const FusedLayer& before, const model::Layer& layer) {
+bool joins(const model::Model& model, const FusedLayer& before, const model::Layer& layer, PoolFusion pools) {
   if (before.consumers != 1 || before.pool_layer >= 0) return false;
   const model::Layer& first = model.layers[static_cast<std::size_t>(before.layer)];
   if (is<model::Relu>(layer)) return takes_relu(first) && !before.relu;
-  return is<model::MaxPool>(layer) && is<model::Convolution>(first) && before.relu;
+  return pools == PoolFusion::into_convolutions && is<model::MaxPool>(layer) &&
+         is<model::Convolution>(first) && before.relu;
 }
 
 }  // namespace
 
-std::vector<FusedLayer> lower(const model::Model& model) {
+std::vector<FusedLayer> lower(const model::Model& model, PoolFusion pools) {
   const std::vector<int> consumers = count_consumers(model);
   std::vector<FusedLayer> fused;
   std::vector<int> fused_index(model.layers.size(), 0);
@@ -44,7 +45,7 @@ std::vector<FusedLayer> lower(const model::Model& model) {
     if (input != model::image_input) {
       const int index = fused_index[static_cast<std::size_t>(input)];
       FusedLayer& before = fused[static_cast<std::size_t>(index)];
-      if (joins(model, before, layer)) {
+      if (joins(model, before, layer, pools)) {
         if (is<model::Relu>(layer)) {
           before.relu = true;
         } else {
@@ -67,4 +68,4 @@ std::vector<FusedLayer> lower(const model::Model& model) {
   return fused;
 }
 
-}  // namespace dtrain::backend::cpu
+}  // namespace dtrain::backend
