@@ -52,6 +52,10 @@ std::vector<Candidate> keep_allowed(std::vector<Candidate> candidates, const Pol
 
 // What the user could choose instead.
 std::string nearest_choice(const std::vector<Candidate>& offered, Element element, Policy policy) {
+  if (policy.deterministic) {
+    policy.deterministic = false;
+    if (!keep_allowed(offered, policy).empty()) return "leave out --deterministic";
+  }
   if (policy.true_fp32 && element == Element::f32) {
     policy.true_fp32 = false;
     if (!keep_allowed(offered, policy).empty()) return "--precision tf32 is there on this GPU";
@@ -159,6 +163,14 @@ Attempt Planner::try_plan(const Candidate& candidate, const Policy& policy) cons
                                       format_bytes(static_cast<double>(policy.workspace_limit)))};
   }
   return {std::move(plan), ""};
+}
+
+std::optional<Plan> Planner::plan_with_tag(const OperationGraph& graph, const Policy& policy,
+                                           const std::string& tag) const {
+  for (const Candidate& candidate : candidates(graph, policy)) {
+    if (candidate.tag == tag) return try_plan(candidate, policy).plan;
+  }
+  return std::nullopt;
 }
 
 Plan Planner::first_plan(const OperationGraph& graph, const Policy& policy) const {

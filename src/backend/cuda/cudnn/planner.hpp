@@ -81,6 +81,10 @@ class Planner {
   // Refused where the engine does not take it after all, or wants more workspace than the policy allows.
   Attempt try_plan(const Candidate& candidate, const Policy& policy) const;
 
+  // What `candidates` offers under this tag; nothing where it is offered no more or has become impossible.
+  std::optional<Plan> plan_with_tag(const OperationGraph& graph, const Policy& policy,
+                                    const std::string& tag) const;
+
   // The first candidate that becomes a plan; an environment error where none does.
   Plan first_plan(const OperationGraph& graph, const Policy& policy) const;
 
