@@ -22,6 +22,8 @@ struct StepBlock {
   float momentum = 0.0F;
   float beta1 = 0.0F;
   float beta2 = 0.0F;
+  float one_minus_beta1 = 1.0F;  // rounded once: taken from a rounded beta it would be off by 5e-5
+  float one_minus_beta2 = 1.0F;
   float epsilon = 0.0F;
   float decay = 0.0F;             // learning rate x weight decay
   float gradient_unscale = 1.0F;  // 1 / loss scale
@@ -36,6 +38,7 @@ struct StepOutcome {
   std::int32_t own_not_finite = 0;      // gradients of this replica, before they met the others'
   std::int32_t not_finite = 0;          // gradients that the update was to use; it then left everything alone
   std::int32_t weights_not_finite = 0;  // after the update
+  std::uint32_t loss_blocks = 0;        // softmax_cross_entropy's own: blocks that have handed in their sum
 };
 
 }  // namespace dtrain::kernels::cuda
