@@ -18,9 +18,16 @@ __device__ inline int source_pixel(Crop crop, int y, int x) {
   return inside ? from_y * side + from_x : -1;
 }
 
-__device__ inline float normalised(const std::uint8_t* record, int pixel, int colour,
+// Planes of one image: floats, or bytes.
+struct Source {
+  const float* floats;
+  const std::uint8_t* bytes;
+};
+
+__device__ inline float normalised(const Source& source, int pixel, int colour,
                                    const Normalisation& normalisation) {
-  const float byte = pixel < 0 ? 0.0F : static_cast<float>(__ldg(record + colour * plane + pixel));
+  if (source.floats != nullptr && pixel >= 0) return __ldg(source.floats + colour * plane + pixel);
+  const float byte = pixel < 0 ? 0.0F : static_cast<float>(__ldg(source.bytes + colour * plane + pixel));
   return byte * normalisation.scale[colour] + normalisation.shift[colour];
 }
 
@@ -30,7 +37,7 @@ struct PackedPixels {
   static constexpr int pixels = Pixels;
   T* images;
 
-  __device__ void write(std::size_t at, const std::uint8_t* record, const int (&from)[Pixels],
+  __device__ void write(std::size_t at, const Source& source, const int (&from)[Pixels],
                         const Normalisation& normalisation) const {
     constexpr int values = Pixels * Channels;
     constexpr int some = values % full_pack<T> == 0 ? full_pack<T> : 4;
@@ -38,7 +45,7 @@ struct PackedPixels {
 #pragma unroll
     for (int i = 0; i < values; ++i) {
       const int colour = i % Channels;
-      all[i] = colour < colours ? normalised(record, from[i / Channels], colour, normalisation) : 0.0F;
+      all[i] = colour < colours ? normalised(source, from[i / Channels], colour, normalisation) : 0.0F;
     }
 #pragma unroll
     for (int first = 0; first < values; first += some) {
@@ -56,11 +63,11 @@ struct PlainPixels {
   T* images;
   int channels;
 
-  __device__ void write(std::size_t at, const std::uint8_t* record, const int (&from)[1],
+  __device__ void write(std::size_t at, const Source& source, const int (&from)[1],
                         const Normalisation& normalisation) const {
     T* to = images + at * static_cast<std::size_t>(channels);
     for (int c = 0; c < channels; ++c) {
-      from_float(c < colours ? normalised(record, from[0], c, normalisation) : 0.0F, to[c]);
+      from_float(c < colours ? normalised(source, from[0], c, normalisation) : 0.0F, to[c]);
     }
   }
 };
@@ -86,8 +93,9 @@ __global__ void __launch_bounds__(block_size)
     for (int p = 0; p < Pixels::pixels; ++p) {
       from[p] = source_pixel(crop, first / side, first % side + p);
     }
-    out.write(static_cast<std::size_t>(image) * plane + first, step->pixels + record * colours * plane, from,
-              normalisation);
+    const std::size_t offset = record * colours * plane;
+    const Source source{step->images != nullptr ? step->images + offset : nullptr, step->pixels + offset};
+    out.write(static_cast<std::size_t>(image) * plane + first, source, from, normalisation);
     if (first == 0 && labels != nullptr) labels[image] = __ldg(step->labels + record);
   }
 }

@@ -9,7 +9,9 @@ namespace dtrain::kernels::cuda {
 // What changes from step to step. It lies in device memory, so that a recorded step is replayed unchanged:
 // kernels read it where they would otherwise take arguments.
 struct StepBlock {
-  // Input: records of 3072 bytes (planes of red, green and blue), as in CIFAR-10 files without their label.
+  // Input, one of two: floats that are normalised already, by image, in planes of red, green and blue;
+  const float* images = nullptr;
+  // or records of 3072 bytes (planes of red, green and blue), as in CIFAR-10 files without their label.
   const std::uint8_t* pixels = nullptr;
   const std::int32_t* records = nullptr;  // which of `pixels`' records; null = record i is image i
   const std::int32_t* labels = nullptr;   // by image, or by record where `records` is given
