@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
+#include <type_traits>
 
 namespace dtrain::kernels::cuda {
 
@@ -20,9 +21,9 @@ inline unsigned blocks_for(std::size_t items, unsigned most = max_blocks) {
 }
 
 // A kernel whose threads meet: barriers, shuffles, votes.
-template <class... Parameters, class... Arguments>
+template <class... Parameters>
 cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, cudaStream_t stream,
-                   const Arguments&... arguments) {
+                   std::type_identity_t<Parameters>... arguments) {
 #ifdef __CUDACC__
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   return cudaGetLastError();
@@ -32,9 +33,9 @@ cudaError_t launch(void (*kernel)(Parameters...), unsigned blocks, unsigned thre
 }
 
 // A kernel whose threads know nothing of each other but for atomics.
-template <class... Parameters, class... Arguments>
+template <class... Parameters>
 cudaError_t launch_independent(void (*kernel)(Parameters...), unsigned blocks, unsigned threads,
-                               cudaStream_t stream, const Arguments&... arguments) {
+                               cudaStream_t stream, std::type_identity_t<Parameters>... arguments) {
 #ifdef __CUDACC__
   kernel<<<blocks, threads, 0, stream>>>(arguments...);
   return cudaGetLastError();
