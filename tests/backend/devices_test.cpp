@@ -1,6 +1,10 @@
+#include "backend/devices.hpp"
+
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "backend/backend.hpp"
+#include <cstdlib>
+
 #include "backend/cpu/topology.hpp"
 #include "base/error.hpp"
 #include "model/zoo.hpp"
@@ -8,6 +12,7 @@
 namespace {
 
 using namespace dtrain;
+using testing::HasSubstr;
 
 TEST(Topology, ReadsQuotasAndMemory) {
   using namespace backend::cpu;
@@ -25,14 +30,83 @@ TEST(Devices, CpuHasCoresAndMemory) {
   EXPECT_GT(inventory.free_memory, 0U);
 }
 
-TEST(Devices, CudaNeverFallsBack) {
+backend::DeviceInfo gpu(int index, const std::string& name, std::size_t free_memory,
+                        const std::string& unusable = "") {
+  backend::DeviceInfo device;
+  device.index = index;
+  device.name = name;
+  device.free_memory = free_memory;
+  device.unusable = unusable;
+  return device;
+}
+
+using Choice = config::Inventory (*)(const backend::GpuFindings&);
+
+// Category, words of both lines.
+std::string refusal(Choice choose, const backend::GpuFindings& gpus) {
   try {
-    backend::find_devices("cuda");
-    FAIL() << "a GPU was promised";
+    return "took " + choose(gpus).device;
   } catch (const Error& error) {
-    EXPECT_EQ(error.category(), ErrorCategory::environment);
-    EXPECT_NE(error.advice().find("--device cpu"), std::string::npos);
+    return fmt::format("{}: {} -> {}", name(error.category()), error.what(), error.advice());
   }
+}
+
+TEST(Devices, GpusAreTakenWhereThereAreAny) {
+  const backend::GpuFindings two = {
+      .present = true, .devices = {gpu(0, "H200", 9000), gpu(1, "H200", 7000)}, .problem = "", .advice = ""};
+  for (const Choice choose : {&backend::choose_auto, &backend::choose_cuda}) {
+    const auto inventory = choose(two);
+    EXPECT_EQ(inventory.device, "cuda");
+    EXPECT_EQ(inventory.gpus, 2);
+    EXPECT_EQ(inventory.free_memory, 7000U);
+    EXPECT_EQ(inventory.device_reason, "found 2 GPUs: H200");
+  }
+}
+
+TEST(Devices, GpusThatDifferAreSaidToDiffer) {
+  const auto inventory = backend::choose_auto(
+      {.present = true, .devices = {gpu(0, "L4", 1), gpu(1, "A10", 1)}, .problem = "", .advice = ""});
+  EXPECT_THAT(inventory.device_reason, HasSubstr("A10, L4; they differ"));
+}
+
+TEST(Devices, AutoTakesTheCpuOnlyWhereThereIsNoGpu) {
+  const backend::GpuFindings none;
+  EXPECT_EQ(backend::choose_auto(none).device, "cpu");
+  const std::string unusable = refusal(
+      &backend::choose_auto, {.present = true, .devices = {}, .problem = "no module", .advice = "build it"});
+  EXPECT_THAT(unusable, HasSubstr("environment: a GPU is present, but cannot be used: no module"));
+  EXPECT_THAT(unusable, HasSubstr("build it; or measure CPU replicas on purpose with --device cpu"));
+}
+
+TEST(Devices, CudaNeverFallsBack) {
+  const std::string none =
+      refusal(&backend::choose_cuda, {.present = false, .devices = {}, .problem = "no driver", .advice = ""});
+  EXPECT_THAT(none, HasSubstr("environment: --device cuda: found 0 GPUs: no driver"));
+  EXPECT_THAT(none, HasSubstr("--device cpu"));
+}
+
+TEST(Devices, HiddenGpusAreSaidToBeHidden) {
+  const backend::GpuFindings hidden = {.present = true, .devices = {}, .problem = "none", .advice = ""};
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  EXPECT_THAT(refusal(&backend::choose_cuda, hidden), HasSubstr("CUDA_VISIBLE_DEVICES is empty"));
+  EXPECT_THAT(refusal(&backend::choose_auto, hidden), HasSubstr("--device cpu"));
+  ::setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+  EXPECT_THAT(refusal(&backend::choose_auto, hidden), HasSubstr("CUDA_VISIBLE_DEVICES=7"));
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST(Devices, OneThatCannotBeUsedIsNotCounted) {
+  const std::string mixed = refusal(
+      &backend::choose_auto, {.present = true,
+                              .devices = {gpu(0, "T4", 1, "too old"), gpu(1, "L4", 1), gpu(2, "L4", 1)},
+                              .problem = "",
+                              .advice = ""});
+  EXPECT_THAT(mixed, HasSubstr("GPU 0 (T4) cannot be used: too old"));
+  EXPECT_THAT(mixed, HasSubstr("CUDA_VISIBLE_DEVICES=1,2"));
+  const std::string old =
+      refusal(&backend::choose_cuda,
+              {.present = true, .devices = {gpu(0, "T4", 1, "too old")}, .problem = "", .advice = ""});
+  EXPECT_THAT(old, HasSubstr("--device cpu"));
 }
 
 TEST(Devices, UnknownOneListsTheKnown) { EXPECT_THROW(backend::find_devices("gpu0"), Error); }

@@ -111,16 +111,16 @@ Program& CudaReplica::program(int slot, int count) {
 
 bool CudaReplica::hold_dataset(const datasets::Dataset& dataset) {
   const std::size_t records = dataset.size();
-  std::vector<std::uint8_t> pixels(records * datasets::pixels_per_image);
-  std::vector<std::int32_t> labels(records);
   std::span<std::uint8_t> device_pixels;
   std::span<std::int32_t> device_labels;
   try {
-    device_pixels = memory_->take_array<std::uint8_t>(pixels.size());
+    device_pixels = memory_->take_array<std::uint8_t>(records * datasets::pixels_per_image);
     device_labels = memory_->take_array<std::int32_t>(records);
   } catch (const OutOfMemory&) {
     return false;
   }
+  std::vector<std::uint8_t> pixels(device_pixels.size());
+  std::vector<std::int32_t> labels(records);
   for (std::size_t record = 0; record < records; ++record) {
     std::ranges::copy(dataset.pixels(record), pixels.data() + record * datasets::pixels_per_image);
     labels[record] = dataset.label(record);

@@ -1,12 +1,12 @@
-#include "backend/cpu/cpu_replica.hpp"
+// The contract of a replica, whichever backend made it.
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <numeric>
 
-#include "backend/backend.hpp"
 #include "base/random.hpp"
+#include "make_replica.hpp"
 #include "model/zoo.hpp"
 
 namespace {
@@ -37,7 +37,7 @@ struct Images {
   std::vector<std::int32_t> labels;
 };
 
-class EachModel : public testing::TestWithParam<std::string> {
+class EachModel : public ::testing::TestWithParam<std::string> {
  protected:
   static model::Model make_model() {
     return GetParam() == "resnet9_w8" ? model::resnet9(8) : model::zoo().at(GetParam()).value();
@@ -52,7 +52,7 @@ class EachModel : public testing::TestWithParam<std::string> {
     config.slots = slots;
     config.bucket_bytes = bucket;
     config.check_buckets = check_buckets_;
-    auto made = backend::backends().at("cpu").value->make_replica(config);
+    auto made = testing::make_replica(config);
     made->import_weights(model::initial_weights(model_, 3));
     return made;
   }
@@ -287,7 +287,7 @@ TEST_P(EachModel, StateLeavesAndEntersInCanonicalOrder) {
   EXPECT_TRUE(std::ranges::equal(other->optimizer_state(0), made->optimizer_state(0)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, EachModel, testing::Values("mlp", "cnn", "resnet9_w8"),
+INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::Values("mlp", "cnn", "resnet9_w8"),
                          [](const auto& tested) { return tested.param; });
 
 TEST(BatchNorm, RunningStatisticsFollowTheBatchAndServeEvaluation) {
@@ -295,7 +295,7 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndServeEvaluation) {
   backend::ReplicaConfig config;
   config.model = &model;
   config.max_batch = 32;
-  auto replica = backend::backends().at("cpu").value->make_replica(config);
+  auto replica = testing::make_replica(config);
   replica->import_weights(model::initial_weights(model, 1));
   const Images images(32);
   RecordingSink sink;

@@ -1,0 +1,12 @@
+#include "backend/backend.hpp"
+#include "make_replica.hpp"
+
+namespace dtrain::testing {
+
+std::unique_ptr<backend::Replica> make_replica(const backend::ReplicaConfig& config) {
+  return backend::backends().at("cpu").value->make_replica(config);
+}
+
+int golden_steps() { return 200; }
+
+}  // namespace dtrain::testing
