@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <map>
+#include <functional>
 
 #include "backend/cuda/memory.hpp"
 #include "base/log.hpp"
-#include "comm/nccl/endpoint.hpp"
+#include "comm/nccl/messages.hpp"
 
 namespace dtrain::comm {
 
@@ -22,31 +22,23 @@ ncclConfig_t configuration() {
   return config;
 }
 
-// A message that its receiver may not have taken yet.
-struct Outgoing {
-  DeviceArray<float> copy;
-  std::size_t count = 0;
-  bool launched = false;
-  Event taken;
-};
-
 class NcclCommunicator final : public Communicator {
  public:
   NcclCommunicator(int rank, int size, backend::DeviceStream stream, const NcclOptions& options)
       : stream_(stream),
         options_(options),
         endpoint_(rank, size, stream, options.roster, options.retirement),
-        ready_(make_event()) {
+        messages_(endpoint_) {
     for (Event& event : finished_) event = make_event();
   }
 
   ~NcclCommunicator() override {
-    if (endpoint_.roster().failed()) return;
     try {
-      leave();
+      if (!endpoint_.roster().failed()) leave();
     } catch (const std::exception& error) {
       log_warning(error.what());
     }
+    endpoint_.end();
   }
 
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -74,7 +66,7 @@ class NcclCommunicator final : public Communicator {
       prepare(deadline);
       endpoint_.start_all_reduce();
       bytes_sent_ += 2 * others() * data.size_bytes() / ranks();
-      follow(static_cast<cudaEvent_t>(ready.event));
+      endpoint_.follow(static_cast<cudaEvent_t>(ready.event));
       note_recording();
       if (!data.empty()) {
         const auto sum = [&](ncclComm_t communicator) {
@@ -105,7 +97,7 @@ class NcclCommunicator final : public Communicator {
     endpoint_.attempt([&] {
       prepare(deadline);
       endpoint_.meet();
-      follow(nullptr);
+      endpoint_.follow(nullptr);
       endpoint_.wait_for_stream(awaited("all-reduce"), deadline);
     });
   }
@@ -181,31 +173,16 @@ class NcclCommunicator final : public Communicator {
     check_peer(to);
     endpoint_.attempt([&] {
       endpoint_.connect(deadline);
-      Outgoing& message = outgoing_[to];
-      if (message.count > 0) {
-        launch_messages(deadline);
-        endpoint_.wait_for(message.taken.get(), taken_by(to), deadline);
-        message.count = 0;
-      }
       bytes_sent_ += data.size_bytes();
-      if (data.empty()) return;
-      hold(message, data, deadline);
+      messages_.send(data, to, deadline);
     });
   }
 
-  // Messages that wait to be sent leave together with it, so that neighbours may send to each other first.
   void receive(std::span<float> data, int from, const Deadline& deadline) override {
     check_peer(from);
     endpoint_.attempt([&] {
       endpoint_.connect(deadline);
-      if (data.empty()) return;
-      follow(nullptr);
-      const Awaited sent = {"message", "send a message", from};
-      const Work take = [&](ncclComm_t communicator) {
-        DTRAIN_CUDA(ncclRecv(data.data(), data.size(), ncclFloat32, from, communicator, stream()));
-      };
-      launch(waiting_messages(), take, sent, deadline);
-      endpoint_.wait_for_stream(sent, deadline);
+      messages_.receive(data, from, deadline);
     });
   }
 
@@ -271,16 +248,7 @@ class NcclCommunicator final : public Communicator {
 
   void prepare(const Deadline& deadline) {
     endpoint_.connect(deadline);
-    launch_messages(deadline);
-  }
-
-  // Orders the collectives' stream after the event, or after all that computation has been given so far.
-  void follow(cudaEvent_t event) {
-    if (event == nullptr) {
-      event = ready_.get();
-      DTRAIN_CUDA(cudaEventRecord(event, endpoint_.compute()));
-    }
-    DTRAIN_CUDA(cudaStreamWaitEvent(stream(), event, cudaEventWaitDefault));
+    messages_.launch(deadline);
   }
 
   void note_recording() {
@@ -297,7 +265,7 @@ class NcclCommunicator final : public Communicator {
       endpoint_.meet();
       bytes_sent_ += bytes;
       if (!work) return;
-      follow(nullptr);
+      endpoint_.follow(nullptr);
       endpoint_.enqueue(work, awaited(name), deadline);
       endpoint_.wait_for_stream(awaited(name), deadline);
     });
@@ -315,7 +283,7 @@ class NcclCommunicator final : public Communicator {
     endpoint_.attempt([&] {
       prepare(deadline);
       endpoint_.meet();
-      follow(nullptr);
+      endpoint_.follow(nullptr);
       endpoint_.enqueue(work, awaited(name), deadline);
       DTRAIN_CUDA(cudaMemcpyAsync(host_values_.data(), device_values_.data(),
                                   ranks() * count * sizeof(double), cudaMemcpyDeviceToHost, stream()));
@@ -332,72 +300,30 @@ class NcclCommunicator final : public Communicator {
     });
   }
 
-  void hold(Outgoing& message, std::span<const float> data, const Deadline& deadline) {
-    if (!message.taken) message.taken = make_event();
-    if (message.copy.size() < data.size()) message.copy = DeviceArray<float>(data.size());
-    follow(nullptr);
-    DTRAIN_CUDA(cudaMemcpyAsync(message.copy.data(), data.data(), data.size_bytes(), cudaMemcpyDeviceToDevice,
-                                stream()));
-    endpoint_.wait_for_stream(awaited("all-reduce"), deadline);
-    message.count = data.size();
-    message.launched = false;
-  }
-
-  static Awaited taken_by(int peer) { return {"message", "take a message", peer}; }
-
-  using Waiting = std::vector<std::pair<int, Outgoing*>>;
-
-  Waiting waiting_messages() {
-    Waiting waiting;
-    for (auto& [to, message] : outgoing_) {
-      if (message.count > 0 && !message.launched) waiting.emplace_back(to, &message);
-    }
-    return waiting;
-  }
-
-  void launch_messages(const Deadline& deadline) {
-    const Waiting waiting = waiting_messages();
-    if (!waiting.empty()) launch(waiting, nullptr, taken_by(waiting.front().first), deadline);
-  }
-
-  // What is sent and received together may go in both directions at once.
-  void launch(const Waiting& waiting, const Work& receive, const Awaited& what, const Deadline& deadline) {
-    const auto work = [&](ncclComm_t communicator) {
-      NcclGroupCall together;
-      for (const auto& [to, message] : waiting) {
-        DTRAIN_CUDA(ncclSend(message->copy.data(), message->count, ncclFloat32, to, communicator, stream()));
-      }
-      if (receive) receive(communicator);
-      together.end();
-    };
-    endpoint_.enqueue(work, what, deadline);
-    for (const auto& [to, message] : waiting) {
-      DTRAIN_CUDA(cudaEventRecord(message->taken.get(), stream()));
-      message->launched = true;
-    }
-  }
-
   void leave() {
-    if (endpoint_.connected()) {
-      endpoint_.attempt([&] {
-        prepare(default_deadline());
-        endpoint_.handle().use([&](ncclComm_t communicator) {
-          for (void* registration : registrations_) {
-            DTRAIN_CUDA_QUIETLY(ncclCommDeregister(communicator, registration));
-          }
-        });
-      });
+    if (joined_ < started_) return endpoint_.abandon("in the middle of an all-reduce");
+    if (!endpoint_.connected() && endpoint_.handle().state() == ncclInProgress) {
+      return endpoint_.abandon("before the ranks were connected");
     }
-    endpoint_.leave(joined_ < started_, recorded_, options_.timeout);
+    const Deadline deadline = default_deadline();
+    endpoint_.attempt([&] {
+      prepare(deadline);
+      endpoint_.wait_for_stream(awaited("all-reduce"), deadline);
+      endpoint_.handle().use([&](ncclComm_t communicator) {
+        for (void* registration : registrations_) {
+          DTRAIN_CUDA_QUIETLY(ncclCommDeregister(communicator, registration));
+        }
+      });
+    });
+    endpoint_.leave(recorded_, deadline);
   }
 
   backend::DeviceStream stream_;
   NcclOptions options_;
-  std::map<int, Outgoing> outgoing_;                // by receiver
-  DeviceArray<double> device_values_;               // these are gone after the endpoint, which may
-  backend::cuda::PinnedArray<double> host_values_;  // still be at them
   NcclEndpoint endpoint_;
-  Event ready_;
+  NcclMessages messages_;
+  DeviceArray<double> device_values_;
+  backend::cuda::PinnedArray<double> host_values_;
   std::array<Event, event_count> finished_;
   std::vector<void*> registrations_;
   Ticket started_ = 0;

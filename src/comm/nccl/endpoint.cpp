@@ -40,6 +40,7 @@ NcclEndpoint::NcclEndpoint(int rank, int size, backend::DeviceStream stream, std
       compute_(static_cast<cudaStream_t>(stream.stream)),
       roster_(std::move(roster)),
       stream_(make_stream(backend::cuda::Urgency::urgent)),
+      ready_(make_event()),
       fence_(make_event()),
       handle_(device_, std::move(retirement)) {
   roster_->announce(rank_, position_);
@@ -51,6 +52,14 @@ void NcclEndpoint::check() {
   if (!roster_->failed()) return;
   end();
   roster_->throw_failure();
+}
+
+void NcclEndpoint::follow(cudaEvent_t event) {
+  if (event == nullptr) {
+    event = ready_.get();
+    DTRAIN_CUDA(cudaEventRecord(event, compute_));
+  }
+  DTRAIN_CUDA(cudaStreamWaitEvent(stream(), event, cudaEventWaitDefault));
 }
 
 void NcclEndpoint::meet() {
@@ -148,21 +157,12 @@ void NcclEndpoint::abort(const std::string& reason) {
   end();
 }
 
-void NcclEndpoint::leave(bool in_the_middle, bool recorded, Seconds allowed) {
-  check();
-  const OnDevice current(device_);
-  const Deadline deadline = Deadline::in(allowed);
-  if (!connected_ && handle_.state() != ncclSuccess) {
-    roster_->fail(run_error(fmt::format("rank {} left before the ranks were connected", name()),
-                            "its own error, if it reported one, says why"));
-    return end();
-  }
-  if (in_the_middle) {
-    roster_->fail(run_error(fmt::format("rank {} left in the middle of an all-reduce", name()),
-                            "its own error, if it reported one, says why"));
-    return end();
-  }
-  wait_for_stream(awaited("all-reduce"), deadline);
+void NcclEndpoint::abandon(const std::string& when) {
+  roster_->fail(
+      run_error(fmt::format("rank {} left {}", name(), when), "its own error, if it reported one, says why"));
+}
+
+void NcclEndpoint::leave(bool recorded, const Deadline& deadline) {
   const auto ending = handle_.finish(deadline);
   if (recorded || ending == nullptr) return;
   const bool over = ending->wait_until(deadline.at());

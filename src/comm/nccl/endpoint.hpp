@@ -55,6 +55,9 @@ class NcclEndpoint {
   }
   void check();
 
+  // Orders the collectives' stream after the event, or after all that computation was given so far (null).
+  void follow(cudaEvent_t event);
+
   // Positions, as the roster counts them.
   void meet();
   void start_all_reduce();
@@ -75,9 +78,13 @@ class NcclEndpoint {
   void wait_for(cudaEvent_t event, const Awaited& what, const Deadline& deadline);
 
   void abort(const std::string& reason);
-  // Ends the communicator in order, or the group where this rank is needed for what it has started. One whose
-  // collectives were recorded may have to wait for the recordings' end, and goes on in the background.
-  void leave(bool in_the_middle, bool recorded, Seconds allowed);
+  // For a rank that goes although others need it. `when` completes "rank 1 left".
+  void abandon(const std::string& when);
+  // Ends the communicator in order, once its stream is at rest. One whose collectives were recorded may have
+  // to wait for the recordings' end, and goes on in the background.
+  void leave(bool recorded, const Deadline& deadline);
+  // Nothing of the communicator runs any more when it returns.
+  void end() noexcept;
 
  private:
   [[noreturn]] void fail(const Error& error);
@@ -90,8 +97,6 @@ class NcclEndpoint {
   template <class Done>
   void wait_until(const Done& done, const Awaited& what, const Deadline& deadline);
 
-  // Nothing of the communicator runs any more when it returns.
-  void end() noexcept;
   void drain(cudaStream_t stream) const noexcept;
 
   int rank_;
@@ -100,6 +105,7 @@ class NcclEndpoint {
   cudaStream_t compute_;
   std::shared_ptr<Roster> roster_;
   backend::cuda::Stream stream_;
+  backend::cuda::Event ready_;
   backend::cuda::Event fence_;
   NcclHandle handle_;
   Position position_{.meetings = 1};
