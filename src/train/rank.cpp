@@ -294,6 +294,8 @@ Evaluation Rank::evaluate(const std::shared_ptr<const datasets::Dataset>& share)
   if (share->size() == 0) return sums;
   datasets::PipelineConfig in_order = pipeline_config();
   in_order.dataset = share;
+  // Record numbers are those of the training set.
+  if (in_order.content == datasets::BatchContent::records) in_order.content = datasets::BatchContent::bytes;
   in_order.shuffle = 0;
   in_order.global_batch = static_cast<int>(std::min<std::size_t>(max_batch_, share->size()));
   in_order.keep_last = true;

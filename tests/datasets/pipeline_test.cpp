@@ -151,6 +151,57 @@ INSTANTIATE_TEST_SUITE_P(Pipeline, BothLayouts,
                          testing::Combine(testing::Values(BatchContent::nchw, BatchContent::nhwc),
                                           testing::Bool(), testing::Values(0, 2)));
 
+// Bytes and record numbers, with the crops beside them, are the images that floats would have been.
+TEST(Pipeline, BytesAndRecordsAreTheSameImages) {
+  const auto dataset = numbered(20);
+  for (const bool augment : {false, true}) {
+    PipelineConfig config{
+        .dataset = dataset, .seed = 2, .shuffle = 20, .global_batch = 7, .augment = augment, .prefetch = 0};
+    config.content = BatchContent::bytes;
+    const auto bytes = make_pipeline(config);
+    config.content = BatchContent::records;
+    const auto records = make_pipeline(config);
+    config.content = BatchContent::nchw;
+    const auto floats = make_pipeline(config);
+    for (int step = 0; step < 5; ++step) {
+      const MicroBatch& by_bytes = bytes->next();
+      const MicroBatch& by_record = records->next();
+      const MicroBatch& by_float = floats->next();
+      ASSERT_EQ(by_bytes.count, by_float.count);
+      ASSERT_EQ(by_record.count, by_float.count);
+      EXPECT_EQ(by_bytes.images, nullptr);
+      EXPECT_EQ(by_record.pixels, nullptr);
+      EXPECT_EQ(by_bytes.records, nullptr);
+      EXPECT_EQ(by_bytes.crops != nullptr, augment);
+      EXPECT_EQ(by_record.crops != nullptr, augment);
+      for (int i = 0; i < by_float.count; ++i) {
+        const auto image = static_cast<std::uint32_t>(by_float.labels[i]);  // numbered
+        EXPECT_EQ(by_record.records[i], by_float.labels[i]);
+        EXPECT_EQ(by_bytes.labels[i], by_float.labels[i]);
+        const auto pixels = dataset->pixels(image);
+        EXPECT_TRUE(std::equal(pixels.begin(), pixels.end(), by_bytes.pixels + i * pixels_per_image));
+        if (!augment) continue;
+        const kernels::Crop want = augmentation(2, by_float.epoch, image);
+        for (const kernels::Crop* crops : {by_bytes.crops, by_record.crops}) {
+          EXPECT_EQ(crops[i].x, want.x);
+          EXPECT_EQ(crops[i].y, want.y);
+          EXPECT_EQ(crops[i].flip, want.flip);
+        }
+      }
+    }
+  }
+}
+
+TEST(Pipeline, SaysWhetherABatchIsThere) {
+  const auto direct = make_pipeline({.dataset = numbered(20), .global_batch = 5, .prefetch = 0});
+  EXPECT_TRUE(direct->ready());
+  const auto ahead = make_pipeline({.dataset = numbered(20), .global_batch = 5, .prefetch = 1});
+  for (int step = 0; step < 20; ++step) {
+    while (!ahead->ready()) std::this_thread::yield();
+    ahead->next();
+  }
+}
+
 TEST(Pipeline, AugmentationDoesNotDependOnReplicas) {
   const auto dataset = numbered(24);
   PipelineConfig config{.dataset = dataset, .global_batch = 8, .augment = true, .prefetch = 0};

@@ -98,6 +98,31 @@ TEST(LoadImages, TheBorderIsBlackBeforeNormalising) {
   EXPECT_EQ(out.values()[1], -0.48F / 0.24F);
 }
 
+TEST(LoadImages, TakesFloatsAsTheyAre) {
+  std::vector<float> floats(2 * 3 * plane);
+  for (std::size_t i = 0; i < floats.size(); ++i) floats[i] = static_cast<float>(i % 1009) / 64.0F - 5.0F;
+  const std::int32_t labels[] = {4, 9};
+  StepBlock step;
+  step.images = floats.data();
+  step.labels = labels;
+  for (const Element element : elements) {
+    for (const int channels : {3, 4, 5, 8}) {
+      DeviceArray out(element, std::vector<float>(2 * plane * static_cast<std::size_t>(channels), 5.0F));
+      std::int32_t taken[2] = {};
+      expect_success(
+          load_images(&step, some_normalisation(), 2, {out.data(), element, channels, taken}, nullptr));
+      EXPECT_EQ(taken[1], 9);
+      const auto actual = out.values();
+      for (std::size_t i = 0; i < actual.size(); ++i) {
+        const std::size_t c = i % static_cast<std::size_t>(channels);
+        const std::size_t pixel = i / static_cast<std::size_t>(channels);
+        const std::size_t from = (pixel / plane * 3 + c) * plane + pixel % plane;
+        ASSERT_EQ(actual[i], c < 3 ? round_to_reference(floats[from], element) : 0.0F) << i;
+      }
+    }
+  }
+}
+
 TEST(LoadImages, NoImagesAreNoWork) {
   EXPECT_EQ(load_images(nullptr, some_normalisation(), 0, {}, nullptr), cudaSuccess);
   EXPECT_EQ(load_images(nullptr, some_normalisation(), 1, {nullptr, Element::f32, 2, nullptr}, nullptr),
