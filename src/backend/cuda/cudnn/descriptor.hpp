@@ -39,8 +39,6 @@ inline constexpr auto attribute_type<cudnnBackendBehaviorNote_t> = CUDNN_TYPE_BE
 template <>
 inline constexpr auto attribute_type<cudnnPointwiseMode_t> = CUDNN_TYPE_POINTWISE_MODE;
 template <>
-inline constexpr auto attribute_type<cudnnReduceTensorOp_t> = CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
-template <>
 inline constexpr auto attribute_type<cudnnResampleMode_t> = CUDNN_TYPE_RESAMPLE_MODE;
 template <>
 inline constexpr auto attribute_type<cudnnPaddingMode_t> = CUDNN_TYPE_PADDING_MODE;

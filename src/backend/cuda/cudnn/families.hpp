@@ -14,7 +14,6 @@ OperationGraph build(const ConvolutionWeightGradient& spec, const std::string& s
 OperationGraph build(const DenseForward& spec, const std::string& signature, cudnnHandle_t handle);
 OperationGraph build(const DenseDataGradient& spec, const std::string& signature, cudnnHandle_t handle);
 OperationGraph build(const DenseWeightGradient& spec, const std::string& signature, cudnnHandle_t handle);
-OperationGraph build(const BiasGradient& spec, const std::string& signature, cudnnHandle_t handle);
 OperationGraph build(const BatchNormForward& spec, const std::string& signature, cudnnHandle_t handle);
 OperationGraph build(const BatchNormBackward& spec, const std::string& signature, cudnnHandle_t handle);
 OperationGraph build(const MaxPoolForward& spec, const std::string& signature, cudnnHandle_t handle);

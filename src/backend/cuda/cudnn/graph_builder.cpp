@@ -4,8 +4,6 @@ namespace dtrain::backend::cuda {
 
 namespace {
 
-constexpr std::int64_t alignment_bytes = 16;
-
 cudnnDataType_t data_type(Element element) {
   switch (element) {
     case Element::f32:
@@ -40,16 +38,6 @@ Descriptor pointwise(cudnnPointwiseMode_t mode) {
 }
 
 }  // namespace
-
-GraphBuilder& GraphBuilder::without_products() {
-  graph_.products = false;
-  return *this;
-}
-
-GraphBuilder& GraphBuilder::without_order() {
-  graph_.ordered = false;
-  return *this;
-}
 
 const Descriptor& GraphBuilder::tensor(Role role, const Dims& dims) {
   bind(role, elements(dims) * size_of(graph_.element));
@@ -131,7 +119,7 @@ Descriptor GraphBuilder::start_tensor(std::int64_t uid, cudnnDataType_t type, co
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
       .set(CUDNN_ATTR_TENSOR_STRIDES, channels_closest(dims))
-      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, alignment_bytes);
+      .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{alignment_bytes});
   return descriptor;
 }
 

@@ -15,9 +15,7 @@ class GraphBuilder {
  public:
   explicit GraphBuilder(Element element) { graph_.element = element; }
 
-  // See OperationGraph.
-  GraphBuilder& without_products();
-  GraphBuilder& without_order();
+  void without_products() { graph_.products = false; }  // see OperationGraph
 
   // Packed, channels closest; of the graph's element.
   const Descriptor& tensor(Role role, const Dims& dims);

@@ -49,8 +49,7 @@ std::string describe(const DenseForward& s) { return say("dense forward", s) + e
 std::string describe(const DenseDataGradient& s) { return say("dense data gradient", s); }
 std::string describe(const DenseWeightGradient& s) { return say("dense weight gradient", s); }
 std::string describe(const BatchNormForward& s) {
-  return say("batch norm forward", s) + epilogue(false, s.relu) + fmt::format(" epsilon {}", s.epsilon) +
-         (s.running_statistics ? fmt::format(" running {}", s.momentum) : "");
+  return say("batch norm forward", s) + epilogue(false, s.relu) + fmt::format(" epsilon {}", s.epsilon);
 }
 std::string describe(const BatchNormBackward& s) { return say("batch norm backward", s); }
 std::string describe(const MaxPoolForward& s) {
@@ -59,7 +58,6 @@ std::string describe(const MaxPoolForward& s) {
 std::string describe(const MaxPoolBackward& s) {
   return say("max pool backward", s) + fmt::format(" size {}", s.size);
 }
-std::string describe(const BiasGradient& s) { return say("bias gradient", s); }
 
 }  // namespace
 
@@ -89,24 +87,12 @@ std::string name(Role role) {
       return "mean";
     case Role::inverse_deviation:
       return "inverse deviation";
-    case Role::running_mean:
-      return "running mean";
-    case Role::running_variance:
-      return "running variance";
-    case Role::next_running_mean:
-      return "next running mean";
-    case Role::next_running_variance:
-      return "next running variance";
     case Role::dgamma:
       return "dgamma";
     case Role::dbeta:
       return "dbeta";
-    case Role::dbias:
-      return "dbias";
     case Role::epsilon:
       return "epsilon";
-    case Role::momentum:
-      return "momentum";
   }
   throw std::logic_error("no such role");
 }

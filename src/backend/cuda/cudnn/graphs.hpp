@@ -12,36 +12,37 @@
 
 // The operation graphs that training needs, as cuDNN 9 backend descriptors.
 //
-// Layouts. Activations are [n, c, h, w] with the strides of NHWC: channels closest. Convolution weights are
-// [k, c, r, s] with the strides of KRSC. Dense weights are [out, in], inputs closest; a dense layer is a 1 x
-// 1 convolution: [n, in, 1, 1] with [out, in, 1, 1]. Biases and what batch norm has of a channel are [1, c,
-// 1, 1]. Tensors are packed and aligned to 16 bytes. Elements, those of bias included, are the graph's
-// Element; batch norm's vectors and the sums of bias gradients are fp32. All arithmetic is fp32.
+// Layouts: activations are [n, c, h, w] with the strides of NHWC, channels closest. Convolution weights are
+// [k, c, r, s] with the strides of KRSC. Dense weights are [out, in], inputs closest: a dense layer is a
+// 1 x 1 convolution over one pixel. Biases, and what batch norm has of a channel, are [1, c, 1, 1]. Tensors
+// are packed and aligned to 16 bytes. They are of the graph's Element, biases too; batch norm's vectors are
+// fp32. All arithmetic is fp32.
+//
+// Left to kernels of our own, because cuDNN 9.19 does not do it or does not say how:
+//   bias gradients         its sums over a batch have no fixed order, and the ones that should do not compile
+//   running statistics     whether the variance is the unbiased one is not documented
+//   batch norm inference   no engine takes the operation by itself
+//   fp32 weight gradients  not from 16-bit tensors: they come in the graph's Element
 //
 // Descriptors and attributes used; an interpreter needs no others:
-//   TENSOR           UNIQUE_ID, DATA_TYPE (FLOAT, BFLOAT16, HALF; INT8 for a pooling index), DIMENSIONS,
-//   STRIDES,
-//                    BYTE_ALIGNMENT, IS_VIRTUAL (FLOAT; between operations of one graph),
-//                    IS_BY_VALUE (FLOAT; one number, its pointer in the variant pack is the host's)
-//   CONVOLUTION      COMP_TYPE, CONV_MODE (CROSS_CORRELATION), SPATIAL_DIMS (2), PRE_PADDINGS, POST_PADDINGS,
-//                    FILTER_STRIDES (1, 1), DILATIONS (1, 1)
+//   TENSOR           UNIQUE_ID, DATA_TYPE (FLOAT, BFLOAT16, HALF, and INT8 for a pooling index), DIMENSIONS,
+//                    STRIDES, BYTE_ALIGNMENT, IS_VIRTUAL (FLOAT, between operations of one graph),
+//                    IS_BY_VALUE (FLOAT, one number; its pointer in the variant pack is the host's)
+//   CONVOLUTION      COMP_TYPE, CONV_MODE (CROSS_CORRELATION), SPATIAL_DIMS (2), PRE_PADDINGS,
+//                    POST_PADDINGS, FILTER_STRIDES (1, 1), DILATIONS (1, 1)
 //   OPERATION_CONVOLUTION_FORWARD          X, W, Y, CONV_DESC, ALPHA, BETA (double 1, 0)
 //   OPERATION_CONVOLUTION_BACKWARD_DATA    DX, W, DY, CONV_DESC, ALPHA, BETA
 //   OPERATION_CONVOLUTION_BACKWARD_FILTER  X, DW, DY, CONV_DESC, ALPHA, BETA
 //   POINTWISE        MODE (ADD, RELU_FWD), MATH_PREC
-//   OPERATION_POINTWISE     PW_DESCRIPTOR, XDESC, BDESC (of ADD: the bias, broadcast), YDESC
-//   REDUCTION        OPERATOR (ADD), COMP_TYPE
-//   OPERATION_REDUCTION     DESC, XDESC, YDESC
+//   OPERATION_POINTWISE                    PW_DESCRIPTOR, XDESC, BDESC (ADD: the bias, broadcast), YDESC
 //   RESAMPLE         MODE (MAXPOOL), COMP_TYPE, PADDING_MODE (NEG_INF_PAD), SPATIAL_DIMS (2), WINDOW_DIMS,
 //                    STRIDES, PRE_PADDINGS, POST_PADDINGS (fractions; no padding)
-//   OPERATION_RESAMPLE_FWD  DESC, XDESC, YDESC, IDXDESC (with an index)
-//   OPERATION_RESAMPLE_BWD  DESC, DXDESC, DYDESC, IDXDESC
-//   OPERATION_NORM_FORWARD  MODE (BATCH_NORM), PHASE (TRAINING), XDESC, SCALE_DESC, BIAS_DESC, EPSILON_DESC,
-//                    MEAN_DESC, INV_VARIANCE_DESC (saved: 1 / sqrt(variance + epsilon)), YDESC; all or none
-//                    of EXP_AVG_FACTOR_DESC, INPUT_RUNNING_MEAN_DESC, INPUT_RUNNING_VAR_DESC,
-//                    OUTPUT_RUNNING_MEAN_DESC, OUTPUT_RUNNING_VAR_DESC
-//   OPERATION_NORM_BACKWARD MODE (BATCH_NORM), XDESC, MEAN_DESC, INV_VARIANCE_DESC, DYDESC, SCALE_DESC,
-//                    DSCALE_DESC, DBIAS_DESC, DXDESC
+//   OPERATION_RESAMPLE_FWD                 DESC, XDESC, YDESC, IDXDESC (with an index)
+//   OPERATION_RESAMPLE_BWD                 DESC, DXDESC, DYDESC, IDXDESC
+//   OPERATION_NORM_FORWARD                 MODE (BATCH_NORM), PHASE (TRAINING), XDESC, SCALE_DESC,
+//                    BIAS_DESC, EPSILON_DESC, MEAN_DESC, INV_VARIANCE_DESC (saved), YDESC
+//   OPERATION_NORM_BACKWARD                MODE (BATCH_NORM), XDESC, MEAN_DESC, INV_VARIANCE_DESC, DYDESC,
+//                    SCALE_DESC, DSCALE_DESC, DBIAS_DESC, DXDESC
 //   OPERATIONGRAPH   OPS, HANDLE (where there is one)
 //   ENGINEHEUR       OPERATION_GRAPH, MODE (A, FALLBACK), RESULTS, DEVICEPROP (without a handle)
 //   ENGINECFG        ENGINE, KNOB_CHOICES
@@ -67,15 +68,9 @@ enum class Role : std::int64_t {
   beta,
   mean,               // of the batch
   inverse_deviation,  // of the batch: 1 / sqrt(biased variance + epsilon)
-  running_mean,
-  running_variance,
-  next_running_mean,  // may be the same memory as what it follows
-  next_running_variance,
   dgamma,
   dbeta,
-  dbias,
   epsilon,
-  momentum,
 };
 
 std::string name(Role role);
@@ -144,11 +139,6 @@ struct BatchNormForward {
   Element element = Element::f32;
   bool relu = false;
   float epsilon = 1e-5F;
-  // Also running_mean, running_variance, momentum -> next_running_mean, next_running_variance:
-  // next = (1 - momentum) running + momentum batch. Whether the batch's variance is then the unbiased one is
-  // not documented for this operation; a caller that must know computes it from inverse_deviation instead.
-  bool running_statistics = false;
-  float momentum = 0.1F;
 };
 struct BatchNormBackward {  // x, dy, gamma, mean, inverse_deviation -> dx, dgamma, dbeta
   ActivationShape shape;
@@ -168,19 +158,14 @@ struct MaxPoolBackward {
   Element element = Element::f32;
 };
 
-// dy -> dbias, summed over batch, height and width; the order of the sum is not fixed, and cuDNN has no
-// engine that fixes it.
-struct BiasGradient {
-  ActivationShape shape;
-  Element element = Element::f32;
-};
-
 using GraphSpec = std::variant<ConvolutionForward, ConvolutionDataGradient, ConvolutionWeightGradient,
                                DenseForward, DenseDataGradient, DenseWeightGradient, BatchNormForward,
-                               BatchNormBackward, MaxPoolForward, MaxPoolBackward, BiasGradient>;
+                               BatchNormBackward, MaxPoolForward, MaxPoolBackward>;
 
 // What a graph is, in one line: operation, shapes, element, fusion. Equal for equal graphs and for no others.
 std::string signature(const GraphSpec& spec);
+
+inline constexpr int alignment_bytes = 16;  // of every tensor
 
 struct TensorUse {
   Role role = Role::x;
@@ -197,7 +182,6 @@ struct OperationGraph {
   std::string signature;
   Element element = Element::f32;
   bool products = true;             // multiplies elements, so that tensor cores would round them
-  bool ordered = true;              // adds in an order that cuDNN fixes, or says that it does not
   std::vector<TensorUse> tensors;   // to be bound at execution
   std::vector<HostScalar> scalars;  // bound by the plan itself
   std::vector<std::shared_ptr<const Descriptor>> parts;

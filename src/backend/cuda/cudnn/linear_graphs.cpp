@@ -1,4 +1,4 @@
-// Convolutions, dense layers and the sums of their biases' gradients.
+// Convolutions and dense layers.
 #include "backend/cuda/cudnn/families.hpp"
 
 namespace dtrain::backend::cuda {
@@ -107,22 +107,6 @@ OperationGraph build(const DenseDataGradient& spec, const std::string& signature
 
 OperationGraph build(const DenseWeightGradient& spec, const std::string& signature, cudnnHandle_t handle) {
   return weight_gradient(as_convolution(spec.shape), spec.element, signature, handle);
-}
-
-OperationGraph build(const BiasGradient& spec, const std::string& signature, cudnnHandle_t handle) {
-  const ActivationShape& s = spec.shape;
-  GraphBuilder builder(spec.element);
-  builder.without_products().without_order();
-  Descriptor sum(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-  sum.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_REDUCE_TENSOR_ADD)
-      .set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-  Descriptor op(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-  op.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, builder.parameter(sum))
-      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC,
-           builder.tensor(Role::dy, {s.batch, s.channels, s.height, s.width}))
-      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, builder.vector(Role::dbias, s.channels));
-  builder.operation(std::move(op));
-  return builder.finish(signature, handle);
 }
 
 }  // namespace dtrain::backend::cuda

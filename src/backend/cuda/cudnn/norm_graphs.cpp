@@ -7,19 +7,6 @@ namespace {
 
 Dims dims(const ActivationShape& s) { return {s.batch, s.channels, s.height, s.width}; }
 
-void track_statistics(GraphBuilder& builder, Descriptor& op, const BatchNormForward& spec) {
-  const int channels = spec.shape.channels;
-  op.set(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, builder.scalar(Role::momentum, spec.momentum))
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC,
-           builder.vector(Role::running_mean, channels))
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC,
-           builder.vector(Role::running_variance, channels))
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC,
-           builder.vector(Role::next_running_mean, channels))
-      .set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC,
-           builder.vector(Role::next_running_variance, channels));
-}
-
 }  // namespace
 
 OperationGraph build(const BatchNormForward& spec, const std::string& signature, cudnnHandle_t handle) {
@@ -38,7 +25,6 @@ OperationGraph build(const BatchNormForward& spec, const std::string& signature,
       .set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, builder.vector(Role::mean, channels))
       .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, builder.vector(Role::inverse_deviation, channels))
       .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, normalised);
-  if (spec.running_statistics) track_statistics(builder, op, spec);
   builder.operation(std::move(op));
 
   if (spec.relu) builder.relu(normalised, y);

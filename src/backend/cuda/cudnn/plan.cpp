@@ -9,10 +9,15 @@ namespace dtrain::backend::cuda {
 
 namespace {
 
-void require_all_bound(const OperationGraph& graph, std::span<const Binding> bindings) {
+void require_bound(const OperationGraph& graph, std::span<const Binding> bindings) {
   if (bindings.size() != graph.tensors.size()) {
     throw std::logic_error(fmt::format("'{}' has {} tensors, {} were bound", graph.signature,
                                        graph.tensors.size(), bindings.size()));
+  }
+  for (const Binding& binding : bindings) {
+    if (reinterpret_cast<std::uintptr_t>(binding.data) % alignment_bytes != 0) {
+      throw std::logic_error(fmt::format("'{}': {} is not aligned", graph.signature, name(binding.role)));
+    }
   }
   for (const TensorUse& tensor : graph.tensors) {
     const auto bound = std::count_if(bindings.begin(), bindings.end(), [&](const Binding& binding) {
@@ -36,7 +41,7 @@ Plan::Plan(const Candidate& candidate, Descriptor finalised)
           static_cast<std::size_t>(plan_.get_one<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE))) {}
 
 void Plan::execute(cudnnHandle_t handle, std::span<const Binding> bindings, void* workspace) const {
-  require_all_bound(graph_, bindings);
+  require_bound(graph_, bindings);
   std::vector<std::int64_t> uids;
   std::vector<void*> pointers;
   for (const Binding& binding : bindings) {

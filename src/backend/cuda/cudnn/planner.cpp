@@ -38,7 +38,6 @@ Candidate describe(const OperationGraph& graph, Descriptor configuration) {
 bool allowed(const Candidate& candidate, const Policy& policy) {
   // Sums are fp32 in every precision.
   if (candidate.has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION)) return false;
-  if (policy.deterministic && !candidate.graph.ordered) return false;
   if (policy.deterministic && candidate.has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC)) return false;
   const bool full = policy.true_fp32 && candidate.graph.element == Element::f32 && candidate.graph.products;
   return !full || (!candidate.has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) &&
