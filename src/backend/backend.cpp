@@ -1,76 +1,36 @@
 #include "backend/backend.hpp"
 
-#include <dlfcn.h>
-
-#include <filesystem>
-
 #include "backend/cpu/cpu_backend.hpp"
-#include "backend/cpu/topology.hpp"
+#include "backend/cuda_module.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
 namespace dtrain::backend {
 
-namespace {
-
-// A driver without its device file, or the other way round, is still a GPU that somebody expects to be used.
-bool nvidia_gpu_present() {
-  return std::filesystem::exists("/dev/nvidiactl") || std::filesystem::exists("/proc/driver/nvidia/version");
-}
-
-config::Inventory cpu_inventory(std::string reason) {
-  config::Inventory inventory;
-  inventory.device = "cpu";
-  inventory.device_reason = std::move(reason);
-  inventory.cores = cpu::usable_cores();
-  inventory.cpu_quota = cpu::cpu_quota();
-  inventory.free_memory = cpu::available_memory();
-  return inventory;
-}
-
-config::Inventory find_auto() {
-  if (nvidia_gpu_present()) {
-    throw environment_error("a GPU is present, but this build has no CUDA backend to use it with",
-                            "measure CPU replicas on purpose with --device cpu");
+double PeakFlops::at(config::Precision precision) const {
+  switch (precision) {
+    case config::Precision::fp32:
+      return fp32;
+    case config::Precision::tf32:
+      return tf32;
+    case config::Precision::bf16:
+      return bf16;
+    case config::Precision::fp16:
+      return fp16;
   }
-  return cpu_inventory("no GPU found: CPU replicas");
+  return 0.0;
 }
-
-config::Inventory find_cpu() { return cpu_inventory("asked for with --device cpu"); }
-
-config::Inventory find_cuda() {
-  throw environment_error(
-      nvidia_gpu_present() ? "--device cuda: this build has no CUDA backend" : "--device cuda: found 0 GPUs",
-      "use --device cpu to measure CPU replicas");
-}
-
-using Finder = config::Inventory (*)();
-
-const Registry<Finder>& device_choices() {
-  static const auto table = [] {
-    Registry<Finder> choices("device");
-    choices.add("auto", "GPUs where there are any, else CPU replicas", &find_auto);
-    choices.add("cpu", "CPU replicas", &find_cpu);
-    choices.add("cuda", "GPUs only: never falls back", &find_cuda);
-    return choices;
-  }();
-  return table;
-}
-
-}  // namespace
 
 const Registry<std::shared_ptr<const Backend>>& backends() {
   static const auto table = [] {
     Registry<std::shared_ptr<const Backend>> all("backend");
     all.add("cpu", "shares of the processor's cores, computed by oneDNN", cpu::make_cpu_backend());
+    all.add("cuda", "NVIDIA GPUs, computed by cuDNN and own kernels; a module, loaded when used",
+            make_cuda_module_backend());
     return all;
   }();
   return table;
 }
-
-std::vector<std::string> device_names() { return device_choices().names(); }
-
-config::Inventory find_devices(const std::string& device) { return device_choices().at(device).value(); }
 
 void require_memory(const Backend& backend, const ReplicaConfig& config, int replicas,
                     std::size_t limit_per_replica, std::size_t free_memory) {

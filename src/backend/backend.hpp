@@ -6,17 +6,34 @@
 
 #include "backend/replica.hpp"
 #include "base/registry.hpp"
+#include "config/device_condition.hpp"
 #include "config/plan.hpp"
 
 namespace dtrain::backend {
 
+// Floating-point operations a second, estimated; 0 = unknown.
+struct PeakFlops {
+  double fp32 = 0.0;
+  double tf32 = 0.0;
+  double bf16 = 0.0;
+  double fp16 = 0.0;
+
+  double at(config::Precision precision) const;
+};
+
+// A core or a GPU.
 struct DeviceInfo {
   int index = 0;
   std::string name;
-  double peak_flops =
-      0.0;  // fp32 floating-point operations a second of one replica's share, estimated; 0 = unknown
-  std::size_t memory = 0;
+  std::string architecture;  // "sm_90"; empty for a core
+  PeakFlops peak;
+  double bytes_per_second = 0.0;  // of its memory, at most; 0 = unknown
+  std::size_t memory = 0;         // bytes in all
+  std::size_t free_memory = 0;
+  std::string unusable;  // why nothing runs on it; empty where something does
 };
+
+using config::DeviceCondition;
 
 class Backend {
  public:
@@ -24,6 +41,9 @@ class Backend {
   virtual std::string name() const = 0;
   virtual std::vector<DeviceInfo> devices() const = 0;
   virtual std::vector<std::string> libraries() const = 0;  // "oneDNN 2.6.3 (avx2)"
+  virtual std::string driver() const { return {}; }        // its version; empty without one
+  // Of all devices that have a driver to ask. Takes milliseconds: not to be called on the clock.
+  virtual std::vector<DeviceCondition> conditions() const { return {}; }
 
   // Throws a usage or environment error, with the nearest possible choice, when this machine cannot do it.
   // Returns notes to show, e.g. that bf16 is emulated here.
@@ -38,13 +58,8 @@ class Backend {
 
 const Registry<std::shared_ptr<const Backend>>& backends();
 
-std::vector<std::string> device_names();  // what --device takes
-
-// Resolves `--device`. "auto" takes GPUs where there are any; "cuda" never falls back (environment error).
-config::Inventory find_devices(const std::string& device);
-
-// Refuses a replica larger than the limit or free memory, naming what was asked, what is there and the
-// largest batch that fits.
+// Refuses a replica larger than the limit, or than its share where `replicas` share the free memory, naming
+// what was asked, what is there and the largest batch that fits.
 void require_memory(const Backend& backend, const ReplicaConfig& config, int replicas,
                     std::size_t limit_per_replica, std::size_t free_memory);
 

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "backend/cuda_module.hpp"
+#include "backend/devices.hpp"
 #include "base/build_info.hpp"
 #include "base/text.hpp"
 #include "cli/command.hpp"
@@ -84,6 +86,54 @@ std::vector<std::string> launch_notes() {
   }
 }
 
+ordered_json describe(const backend::DeviceInfo& device) {
+  ordered_json peak;
+  for (const char* name : {"fp32", "tf32", "bf16", "fp16"}) {
+    peak[name] = device.peak.at(config::parse_precision(name)) / 1e9;
+  }
+  return {{"index", device.index},
+          {"name", device.name},
+          {"architecture", device.architecture},
+          {"memory_bytes", device.memory},
+          {"free_memory_bytes", device.free_memory},
+          {"peak_gflops", peak},
+          {"memory_bytes_per_second", device.bytes_per_second},
+          {"unusable", device.unusable}};
+}
+
+ordered_json describe(const config::DeviceCondition& condition) {
+  return {{"device", condition.device},
+          {"clock_mhz", condition.clock_mhz},
+          {"highest_clock_mhz", condition.highest_clock_mhz},
+          {"celsius", condition.celsius},
+          {"watts", condition.watts},
+          {"watts_limit", condition.watts_limit},
+          {"slowed_by", condition.slowed_by},
+          {"other_processes", condition.other_processes},
+          {"other_bytes", condition.other_bytes}};
+}
+
+// What is there of a backend, and why it cannot be used where it cannot.
+ordered_json describe(const std::string& name, const backend::Backend& backend) {
+  ordered_json info = {{"name", name}, {"problem", ""}, {"advice", ""}, {"driver", ""}};
+  info["libraries"] = info["devices"] = info["conditions"] = ordered_json::array();
+  try {
+    info["libraries"] = backend.libraries();
+    info["driver"] = backend.driver();
+    for (const auto& device : backend.devices()) info["devices"].push_back(describe(device));
+    for (const auto& condition : backend.conditions()) info["conditions"].push_back(describe(condition));
+  } catch (const Error& error) {
+    info["problem"] = error.what();
+    info["advice"] = error.advice();
+  }
+  return info;
+}
+
+std::vector<backend::DeviceInfo> devices_of(const std::string& name) {
+  const auto* entry = backend::backends().find(name);
+  return entry != nullptr ? entry->value->devices() : std::vector<backend::DeviceInfo>();
+}
+
 ordered_json collect() {
   const BuildInfo build = build_info();
   const Choice choice = choose_device();
@@ -96,21 +146,13 @@ ordered_json collect() {
   info["device"] = {{"choice", choice.device}, {"reason", choice.reason}};
 
   info["backends"] = ordered_json::array();
-  std::vector<backend::DeviceInfo> all_devices;
   for (const auto& entry : backend::backends().entries()) {
-    ordered_json devices = ordered_json::array();
-    for (const auto& device : entry.value->devices()) {
-      devices.push_back({{"index", device.index},
-                         {"name", device.name},
-                         {"memory_bytes", device.memory},
-                         {"peak_gflops", device.peak_flops / 1e9}});
-      all_devices.push_back(device);
-    }
-    info["backends"].push_back(
-        {{"name", entry.name}, {"libraries", entry.value->libraries()}, {"devices", devices}});
+    info["backends"].push_back(describe(entry.name, *entry.value));
   }
+  const auto& module = backend::cuda_module();
+  info["cuda_module"] = {{"file", module.file.string()}, {"loaded", module.table != nullptr}};
 
-  const auto machine = describe_machine(all_devices);
+  const auto machine = describe_machine(devices_of(choice.device));
   const Topology topology = read_topology();
   info["machine"] = {
       {"key", machine.key},
@@ -138,6 +180,56 @@ std::string text_of(const ordered_json& value) {
   return join(parts, ", ");
 }
 
+std::string peaks(const ordered_json& device) {
+  std::vector<std::string> known;
+  for (const auto& [precision, gflops] : device["peak_gflops"].items()) {
+    if (gflops.get<double>() > 0.0) {
+      known.push_back(fmt::format("{} {:.0f}", precision, gflops.get<double>()));
+    }
+  }
+  return known.empty() ? "peak not known" : "peak GFLOP/s: " + join(known, ", ");
+}
+
+std::string device_text(const ordered_json& device) {
+  std::string text = fmt::format("{}: {}", text_of(device["index"]), text_of(device["name"]));
+  if (const auto unusable = text_of(device["unusable"]); !unusable.empty()) {
+    return fmt::format("{}: cannot be used: {}", text, unusable);
+  }
+  if (const auto architecture = text_of(device["architecture"]); !architecture.empty()) {
+    text += fmt::format(" ({}), {} of {} free", architecture,
+                        format_bytes(device["free_memory_bytes"].get<double>()),
+                        format_bytes(device["memory_bytes"].get<double>()));
+  }
+  text += ", " + peaks(device);
+  const double bandwidth = device["memory_bytes_per_second"].get<double>();
+  return bandwidth > 0.0 ? text + fmt::format(", memory {:.0f} GB/s", bandwidth / 1e9) : text;
+}
+
+std::string condition_text(const ordered_json& c) {
+  std::string text =
+      fmt::format("{} now: {:.0f} of {:.0f} MHz, {:.0f} °C, {:.0f} of {:.0f} W", text_of(c["device"]),
+                  c["clock_mhz"].get<double>(), c["highest_clock_mhz"].get<double>(),
+                  c["celsius"].get<double>(), c["watts"].get<double>(), c["watts_limit"].get<double>());
+  if (!c["slowed_by"].empty()) text += ", slowed by " + text_of(c["slowed_by"]);
+  if (c["other_processes"] != 0) text += fmt::format(", other processes: {}", text_of(c["other_processes"]));
+  return text;
+}
+
+template <class Line>
+void add_backend(const Line& line, const ordered_json& backend) {
+  const std::string name = text_of(backend["name"]);
+  const std::string libraries = text_of(backend["libraries"]);
+  const std::string driver = text_of(backend["driver"]);
+  line("backend", name + (libraries.empty() ? "" : ": " + libraries));
+  if (!driver.empty()) line("", "driver " + driver);
+  for (const auto& device : backend["devices"]) line("", name + " " + device_text(device));
+  for (const auto& condition : backend["conditions"]) line("", name + " " + condition_text(condition));
+  if (const auto problem = text_of(backend["problem"]); !problem.empty()) {
+    line("", "cannot be used: " + problem);
+    line("", "-> " + text_of(backend["advice"]));
+  }
+}
+
 std::string render(const ordered_json& info) {
   std::string text;
   const auto line = [&](const std::string& label, const std::string& value) {
@@ -147,14 +239,7 @@ std::string render(const ordered_json& info) {
   line("dtrain", fmt::format("{} ({}), {}, {}", text_of(build["version"]), text_of(build["commit"]),
                              text_of(build["compiler"]), text_of(build["build_type"])));
   line("device", fmt::format("{}: {}", text_of(info["device"]["choice"]), text_of(info["device"]["reason"])));
-  for (const auto& backend : info["backends"]) {
-    line("backend", fmt::format("{}: {}", text_of(backend["name"]), text_of(backend["libraries"])));
-    for (const auto& device : backend["devices"]) {
-      line("", fmt::format("{} {}: {}, fp32 peak {:.0f} GFLOP/s", text_of(backend["name"]),
-                           text_of(device["index"]), text_of(device["name"]),
-                           device["peak_gflops"].get<double>()));
-    }
-  }
+  for (const auto& backend : info["backends"]) add_backend(line, backend);
   const auto& machine = info["machine"];
   line("processor", text_of(machine["cpu"]));
   line("topology", fmt::format("{} package(s), {} core(s), {} hardware thread(s), {} NUMA node(s)",

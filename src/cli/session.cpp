@@ -5,6 +5,7 @@
 #include <ctime>
 #include <filesystem>
 
+#include "backend/devices.hpp"
 #include "base/log.hpp"
 #include "base/output_file.hpp"
 #include "base/text.hpp"
@@ -56,7 +57,13 @@ void fill_in(config::Options& options, const config::Plan& plan) {
   options.scaling = plan.scaling;
   if (options.replicas.empty()) options.replicas = {largest.replicas};
   if (!options.batch_size && !options.global_batch) options.batch_size = config::default_batch_size;
-  if (options.comm == "auto") options.comm = comm::local_communicators().names().front();
+}
+
+bool share_gpus(const config::RunPlan& run) { return run.simulated && !run.devices.empty(); }
+
+void choose_communicator(Session& session) {
+  const bool share = std::ranges::any_of(session.plan.runs, share_gpus);
+  session.options.comm = comm::choose_communicator(session.options.comm, session.inventory.device, share);
 }
 
 backend::ReplicaConfig replica_config(const Session& session, const config::RunPlan& run) {
@@ -66,8 +73,21 @@ backend::ReplicaConfig replica_config(const Session& session, const config::RunP
   replica.precision = session.options.precision;
   replica.optimizer = session.options.optimizer;
   replica.bucket_bytes = static_cast<std::size_t>(std::llround(session.options.bucket_mb * 1e6));
+  replica.check_buckets = strategy::strategies().at(run.strategy).value->uses_collective();
+  replica.device = run.devices.empty() ? 0 : run.devices.front();
+  replica.allocator = session.options.allocator;
+  replica.memory_growth = session.options.memory_growth;
+  replica.memory_limit = session.options.memory_limit.value_or(0);
+  replica.deterministic = session.options.deterministic;
+  replica.graphs = session.options.cuda_graphs;
   replica.threads = session.options.threads_per_replica;
   return replica;
+}
+
+// Replicas of a run that share one memory: the machine's, or the busiest GPU's.
+int share_memory(const config::RunPlan& run) {
+  if (run.devices.empty()) return run.replicas;
+  return static_cast<int>(std::ranges::count(run.devices, run.devices.front()));
 }
 
 // Runs take turns, so the replicas of all of them are in memory together.
@@ -75,10 +95,10 @@ void require_memory(const Session& session) {
   const std::size_t limit = session.options.memory_limit.value_or(0);
   const bool weak = session.plan.scaling == config::Scaling::weak;
   int together = 0;
-  for (const auto& run : session.plan.runs) together += run.replicas;
+  for (const auto& run : session.plan.runs) together += share_memory(run);
   for (const auto& run : session.plan.runs) {
-    backend::require_memory(*session.backend, replica_config(session, run), weak ? together : run.replicas,
-                            limit, session.inventory.free_memory);
+    backend::require_memory(*session.backend, replica_config(session, run),
+                            weak ? together : share_memory(run), limit, session.inventory.free_memory);
   }
 }
 
@@ -115,6 +135,7 @@ Session open_session(config::Options options, MakePlan make_plan) {
   session.plan = make_plan(options, session.inventory);
   fill_in(options, session.plan);
   session.options = std::move(options);
+  choose_communicator(session);
 
   for (const auto& note : session.backend->check_precision(session.options.precision)) warn(session, note);
   session.model = std::make_shared<const model::Model>(model::zoo().at(session.options.model).value());
@@ -158,6 +179,29 @@ train::WorldConfig world_config(const Session& session, const config::RunPlan& r
   return world;
 }
 
+namespace {
+
+std::size_t element_bytes(config::Precision precision) {
+  return precision == config::Precision::bf16 || precision == config::Precision::fp16 ? 2 : 4;
+}
+
+// What a replica is asked for, and what its share of the hardware can give at most.
+void add_rooflines(report::ModelInfo& info, const Session& session,
+                   const std::vector<backend::DeviceInfo>& devices) {
+  const auto& options = session.options;
+  const std::size_t element = element_bytes(options.precision);
+  const int states = kernels::optimizers().at(options.optimizer).value.states;
+  info.training_flops_per_image = model::training_flops(*session.model);
+  info.training_bytes_per_image = model::training_bytes(*session.model, element);
+  info.update_bytes = model::update_bytes(*session.model, element, states);
+  if (devices.empty()) return;
+  const int cores = session.inventory.device == "cpu" ? options.threads_per_replica : 1;
+  info.peak_flops_per_replica = devices.front().peak.at(options.precision) * cores;
+  info.peak_bytes_per_replica = devices.front().bytes_per_second;
+}
+
+}  // namespace
+
 report::Result start_result(const Session& session, const std::string& command_line) {
   report::Result result;
   result.created = utc_now();
@@ -166,6 +210,7 @@ report::Result start_result(const Session& session, const std::string& command_l
   result.libraries = session.backend->libraries();
   const auto devices = session.backend->devices();
   result.machine = describe_machine(devices);
+  result.machine.driver = session.backend->driver();
   result.environment = config::recorded_environment();
   result.options = session.options;
   result.device = session.inventory.device;
@@ -174,11 +219,7 @@ report::Result start_result(const Session& session, const std::string& command_l
   result.dataset = {session.data.train->name(), session.data.train->size(), ""};
   result.model.name = session.model->name;
   result.model.parameters = session.model->parameter_count;
-  result.model.training_flops_per_image = model::training_flops(*session.model);
-  if (!devices.empty()) {
-    const int shares = session.inventory.device == "cpu" ? session.options.threads_per_replica : 1;
-    result.model.peak_flops_per_replica = devices.front().peak_flops * shares;
-  }
+  add_rooflines(result.model, session, devices);
   result.model.batch_statistics = session.model->has_batch_statistics();
   result.warnings = session.warnings;
   return result;
@@ -188,7 +229,10 @@ void summarise(report::Result& result) {
   result.summary = stats::summarise({.samples = &result.samples,
                                      .scaling = result.scaling,
                                      .training_flops_per_image = result.model.training_flops_per_image,
-                                     .peak_flops_per_replica = result.model.peak_flops_per_replica});
+                                     .peak_flops_per_replica = result.model.peak_flops_per_replica,
+                                     .training_bytes_per_image = result.model.training_bytes_per_image,
+                                     .update_bytes = result.model.update_bytes,
+                                     .peak_bytes_per_replica = result.model.peak_bytes_per_replica});
 }
 
 void finish_result(report::Result& result, const Session& session) {
@@ -198,7 +242,8 @@ void finish_result(report::Result& result, const Session& session) {
 
 namespace {
 
-std::string cores_text(const config::RunPlan& run) {
+std::string placement(const config::RunPlan& run) {
+  if (!run.devices.empty()) return fmt::format("GPU {}", fmt::join(run.devices, " "));
   if (run.cores.empty()) return "not pinned";
   std::vector<std::string> shares;
   for (const auto& share : run.cores) {
@@ -240,7 +285,7 @@ std::string describe_plan(const Session& session, const std::string& work) {
   for (const auto& run : session.plan.runs) {
     const std::size_t bytes = session.backend->estimate_memory(replica_config(session, run));
     text += fmt::format("  {:<16}{:>9}{:>15}{:>14}{:>16}  {}{}\n", run.id, run.replicas, batch_text(run),
-                        run.global_batch, format_bytes(static_cast<double>(bytes)), cores_text(run),
+                        run.global_batch, format_bytes(static_cast<double>(bytes)), placement(run),
                         run.simulated ? "; simulated: " + run.simulated_reason : "");
   }
   return text;

@@ -112,6 +112,15 @@ void declare_world_flags(Flags& flags, Options& options) {
               [&options](const std::string& text) {
                 options.memory_limit = config::parse_size(text, "--memory-limit");
               });
+  flags.choice(
+      "--allocator", {"default", "async"},
+      with_default("Of GPU memory. default: one reservation a replica; async: a stream-ordered pool of CUDA",
+                   config::name(defaults.allocator)),
+      [&options](const std::string& text) { options.allocator = config::parse_allocator(text); });
+  flags.toggle("--memory-growth", "Take GPU memory as it is needed instead of all of it at the start",
+               options.memory_growth);
+  flags.toggle("--cuda-graphs", with_default("Record a step on the GPU once and replay it", "on"),
+               options.cuda_graphs);
 
   flags.group("Batch");
   flags.value("--batch-size", "N",

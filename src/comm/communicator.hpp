@@ -97,6 +97,10 @@ struct LocalGroupConfig {
 
 using LocalGroupMaker = std::unique_ptr<LocalGroup> (*)(const LocalGroupConfig&);
 
-const Registry<LocalGroupMaker>& local_communicators();  // shared_memory
+const Registry<LocalGroupMaker>& local_communicators();  // shared_memory, nccl, cuda_local
+
+// The registered name for replicas on "cpu" or "cuda". "auto" is shared_memory on cores, nccl on GPUs and
+// cuda_local where replicas share a GPU. Usage or environment error where what was asked for cannot serve.
+std::string choose_communicator(const std::string& asked, const std::string& device, bool share_devices);
 
 }  // namespace dtrain::comm

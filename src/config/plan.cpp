@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace dtrain::config {
 
@@ -214,6 +215,22 @@ void note_uneven_shares(Plan& plan) {
   }
 }
 
+// They change nothing on the device that was found, so that one command line serves several machines.
+void note_unused_flags(Plan& plan, const Options& options, const Inventory& inventory) {
+  std::vector<std::string> unused;
+  if (inventory.device == "cpu") {
+    if (options.allocator != Allocator::standard) unused.push_back("--allocator " + name(options.allocator));
+    if (options.memory_growth) unused.emplace_back("--memory-growth");
+    if (!options.cuda_graphs) unused.emplace_back("--no-cuda-graphs");
+  } else if (options.threads_per_replica != 1) {
+    unused.push_back(fmt::format("--threads-per-replica {}", options.threads_per_replica));
+  }
+  if (unused.empty()) return;
+  plan.notes.push_back(fmt::format("{} {} no effect on {} replicas", join(unused, ", "),
+                                   unused.size() == 1 ? "has" : "have",
+                                   inventory.device == "cpu" ? "CPU" : "GPU"));
+}
+
 void note_simulation(Plan& plan) {
   for (const auto& run : plan.runs) {
     if (run.simulated) {
@@ -251,6 +268,7 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
       if (n == 1) plan.runs.back().base = RunPlan::Base::strategy;
     }
   }
+  note_unused_flags(plan, options, inventory);
   note_uneven_shares(plan);
   note_simulation(plan);
   return plan;
@@ -264,6 +282,7 @@ Plan make_train_plan(const Options& options, const Inventory& inventory) {
   Plan plan;
   plan.scaling = rule.scaling;
   plan.runs.push_back(make_run(options, inventory, rule, replicas));
+  note_unused_flags(plan, options, inventory);
   note_uneven_shares(plan);
   note_simulation(plan);
   return plan;

@@ -89,6 +89,22 @@ std::vector<int> allowed_cpus() {
   return cpus;
 }
 
+void keep_worst(config::DeviceCondition& worst, const config::DeviceCondition& seen) {
+  if (seen.clock_mhz > 0.0 && (worst.clock_mhz <= 0.0 || seen.clock_mhz < worst.clock_mhz)) {
+    worst.clock_mhz = seen.clock_mhz;
+  }
+  worst.highest_clock_mhz = std::max(worst.highest_clock_mhz, seen.highest_clock_mhz);
+  worst.celsius = std::max(worst.celsius, seen.celsius);
+  worst.watts = std::max(worst.watts, seen.watts);
+  worst.watts_limit = std::max(worst.watts_limit, seen.watts_limit);
+  worst.other_processes = std::max(worst.other_processes, seen.other_processes);
+  worst.other_bytes = std::max(worst.other_bytes, seen.other_bytes);
+  for (const auto& reason : seen.slowed_by) {
+    if (std::ranges::find(worst.slowed_by, reason) == worst.slowed_by.end())
+      worst.slowed_by.push_back(reason);
+  }
+}
+
 }  // namespace
 
 std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, double ticks_per_second,
@@ -186,8 +202,20 @@ void NoiseMeter::end() {
   total_.at += now.at - begin_.at;
 }
 
+void NoiseMeter::take_in(const std::vector<config::DeviceCondition>& conditions) {
+  for (const auto& condition : conditions) {
+    const auto known = std::ranges::find(devices_, condition.device, &config::DeviceCondition::device);
+    if (known == devices_.end()) {
+      devices_.push_back(condition);
+    } else {
+      keep_worst(*known, condition);
+    }
+  }
+}
+
 NoiseReading NoiseMeter::reading() const {
   NoiseReading reading;
+  reading.devices = devices_;
   reading.throttled_seconds = std::max(0.0, total_.throttled);
   if (!load_known_ || total_.at <= 0.0) return reading;
   // Ticks are coarser than the process's own clock, so that the difference can come out a little below zero.

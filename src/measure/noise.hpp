@@ -33,12 +33,15 @@ std::vector<std::filesystem::path> throttle_files(std::string_view proc_self_cgr
 // Most memory the process ever held at a time; 0 where the system does not say.
 std::size_t peak_process_bytes();
 
-// Watches the CPUs that this process may use while stretches are measured: begin() and end() around each.
+// Watches the CPUs that this process may use while stretches are measured, begin() and end() around each, and
+// remembers the worst of what the devices were found doing.
 class NoiseMeter {
  public:
   NoiseMeter();
   void begin();
   void end();
+  // What devices were found doing before or after a stretch.
+  void take_in(const std::vector<config::DeviceCondition>& conditions);
   NoiseReading reading() const;  // without calibration_spread
   bool load_known() const { return load_known_; }
 
@@ -57,6 +60,7 @@ class NoiseMeter {
   bool load_known_ = true;
   Snapshot begin_;
   Snapshot total_;
+  std::vector<config::DeviceCondition> devices_;
 };
 
 }  // namespace dtrain::measure

@@ -99,11 +99,16 @@ class Measurement {
 
     observer_.round_begins(plan, round, config_.rounds, false);
     const int steps = config_.steps ? *config_.steps : steps_for(config_.min_time, warm.step_seconds);
+    turn.noise.take_in(turn.subject->conditions());
     turn.noise.begin();
+    const TimePoint begin = Clock::now();
     const StretchRecord stretch = turn.subject->run(steps);
+    const double wall = seconds(Clock::now() - begin);
     turn.noise.end();
+    turn.noise.take_in(turn.subject->conditions());
 
     RoundSample sample = reduce(stretch);
+    sample.wall_seconds = wall;
     sample.warmup_steps = warm.steps;
     sample.calibration_seconds = 0.5 * (speed_before + calibrate());
     turn.step_seconds = sample.seconds / sample.steps;

@@ -24,6 +24,8 @@ class Subject {
   // Fills in what only the subject knows: losses, bytes, memory, hash, notes. Called off the clock after
   // every measured stretch, with measured_steps and skipped_steps counted and with losses and notes empty.
   virtual void describe(RunSamples& samples) = 0;
+  // Of the devices it works on, where their drivers tell. Called off the clock, around measured stretches.
+  virtual std::vector<config::DeviceCondition> conditions() { return {}; }
 };
 
 // Subjects are made when first needed, so that the cost of making them is seen by nobody's clock.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "config/device_condition.hpp"
 #include "config/plan.hpp"
 
 namespace dtrain::measure {
@@ -29,7 +30,8 @@ struct RankPhases {
 struct RoundSample {
   std::int64_t images = 0;  // really consumed, by all ranks
   int steps = 0;
-  double seconds = 0.0;  // of the slowest rank
+  double seconds = 0.0;       // of the slowest rank, by the device's clock
+  double wall_seconds = 0.0;  // by the host's, around the stretch; 0 = not measured
   int warmup_steps = 0;
   double calibration_seconds = 0.0;  // the fixed kernel, timed beside this round: the machine's own speed
   std::vector<RankPhases> ranks;
@@ -44,6 +46,8 @@ struct NoiseReading {
   double stolen = 0.0;              // cores the hypervisor took
   double throttled_seconds = 0.0;   // by the control group's CPU quota, added over CPUs and rounds
   double calibration_spread = 0.0;  // (max - min) / median of the calibration kernel
+  // Of each device: lowest clock, highest temperature and power, most of the others, all that slowed it.
+  std::vector<config::DeviceCondition> devices{};
 };
 
 struct EvaluationSample {
@@ -62,12 +66,13 @@ struct RunSamples {
   std::uint64_t bytes_sent = 0;  // by rank 0, over measured rounds
   std::uint64_t measured_steps = 0;
   std::uint64_t skipped_steps = 0;
-  std::size_t replica_bytes = 0;  // the largest replica's own allocations
-  std::string weights_hash;       // of rank 0's weights after the last step
-  bool weights_agree = true;      // all ranks had that hash
-  double stamp_seconds = 0.0;     // cost of one stamp, measured
-  int stamps_per_step = 0;        // by one rank
-  std::string failure;            // why it ended early; empty = it did not
+  std::size_t replica_bytes = 0;       // the largest replica's own allocations
+  std::size_t replica_peak_bytes = 0;  // most that a replica held from its device
+  std::string weights_hash;            // of rank 0's weights after the last step
+  bool weights_agree = true;           // all ranks had that hash
+  double stamp_seconds = 0.0;          // cost of one stamp, measured
+  int stamps_per_step = 0;             // by one rank
+  std::string failure;                 // why it ended early; empty = it did not
   std::vector<std::string> notes;
 };
 

@@ -10,6 +10,7 @@
 #include "report/files.hpp"
 #include "report/findings.hpp"
 #include "report/format.hpp"
+#include "report/hardware.hpp"
 #include "report/tables.hpp"
 
 namespace dtrain::report {
@@ -140,6 +141,7 @@ std::string render_report(const Result& result, const ConsoleStyle& style) {
   };
   for (const auto& straggler : straggler_lines(result)) line("straggler", straggler);
   line("weights", agreement_line(result));
+  for (const auto& fact : hardware_facts(result)) line(fact.label, fact.value);
   line("measuring", measuring_line(result));
   if (result.samples.peak_process_bytes > 0) {
     line("peak memory",

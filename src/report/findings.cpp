@@ -5,8 +5,6 @@
 
 namespace dtrain::report {
 
-namespace {
-
 using Base = config::RunPlan::Base;
 
 const measure::RunSamples* largest_measured(const Result& result, std::size_t& index) {
@@ -19,8 +17,6 @@ const measure::RunSamples* largest_measured(const Result& result, std::size_t& i
   }
   return found;
 }
-
-}  // namespace
 
 std::vector<std::string> straggler_lines(const Result& result) {
   std::vector<std::string> lines;

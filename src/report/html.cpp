@@ -2,6 +2,7 @@
 
 #include "report/findings.hpp"
 #include "report/format.hpp"
+#include "report/hardware.hpp"
 #include "report/html_assets.hpp"
 #include "report/json_text.hpp"
 #include "report/tables.hpp"
@@ -88,6 +89,7 @@ std::string list(const std::string& title, const std::string& css, const std::ve
 std::string findings(const Result& result) {
   std::vector<std::string> seen = straggler_lines(result);
   if (const auto line = agreement_line(result); !line.empty()) seen.push_back("Weights: " + line);
+  for (const auto& fact : hardware_facts(result)) seen.push_back(fact.label + ": " + fact.value);
   if (const auto line = measuring_line(result); !line.empty()) seen.push_back("Cost of measuring: " + line);
   const std::string content = list("Failed", "warnings", failure_lines(result)) +
                               list("Warnings", "warnings", cautions(result)) +

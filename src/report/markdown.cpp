@@ -1,5 +1,6 @@
 #include "report/findings.hpp"
 #include "report/format.hpp"
+#include "report/hardware.hpp"
 #include "report/tables.hpp"
 #include "report/writers.hpp"
 
@@ -70,6 +71,7 @@ std::string to_markdown(const Result& result) {
   out += table(evaluation_table(result));
   std::vector<std::string> findings = straggler_lines(result);
   if (const auto line = agreement_line(result); !line.empty()) findings.push_back("Weights: " + line);
+  for (const auto& fact : hardware_facts(result)) findings.push_back(fact.label + ": " + fact.value);
   if (const auto line = measuring_line(result); !line.empty())
     findings.push_back("Cost of measuring: " + line);
   out += list("Findings", findings);

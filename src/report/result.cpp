@@ -42,6 +42,9 @@ void fact_fields(A& a, T& r) {
     model.value("parameters", r.model.parameters);
     model.value("training_flops_per_image", r.model.training_flops_per_image, Need::optional);
     model.value("peak_flops_per_replica", r.model.peak_flops_per_replica, Need::optional);
+    model.value("training_bytes_per_image", r.model.training_bytes_per_image, Need::optional);
+    model.value("update_bytes", r.model.update_bytes, Need::optional);
+    model.value("peak_bytes_per_replica", r.model.peak_bytes_per_replica, Need::optional);
     model.value("batch_statistics", r.model.batch_statistics, Need::optional);
   });
 }

@@ -31,7 +31,10 @@ struct ModelInfo {
   std::string name;
   std::size_t parameters = 0;
   double training_flops_per_image = 0.0;
-  double peak_flops_per_replica = 0.0;
+  double peak_flops_per_replica = 0.0;  // a second, at the precision used; 0 = unknown
+  double training_bytes_per_image = 0.0;
+  double update_bytes = 0.0;            // a step and replica
+  double peak_bytes_per_replica = 0.0;  // a second; 0 = unknown
   bool batch_statistics = false;
 };
 

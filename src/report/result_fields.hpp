@@ -95,6 +95,10 @@ void options_fields(A& a, T& o) {
   a.value("bucket_mb", o.bucket_mb, extra);
   a.value("comm", o.comm, extra);
   a.value("memory_limit", o.memory_limit);
+  a.text(
+      "allocator", o.allocator, [](auto p) { return config::name(p); }, config::parse_allocator, extra);
+  a.value("memory_growth", o.memory_growth, extra);
+  a.value("cuda_graphs", o.cuda_graphs, extra);
   a.value("warmup", o.warmup);
   a.value("steps", o.steps);
   a.value("rounds", o.rounds, extra, Range::not_negative);
@@ -184,6 +188,7 @@ template <class A, class T>
 void round_fields(A& a, T& round) {
   a.value("images", round.images, Need::required, Range::positive);
   a.value("seconds", round.seconds, Need::required, Range::positive);
+  a.value("wall_seconds", round.wall_seconds, Need::optional, Range::not_negative);
   a.value("steps", round.steps, Need::optional, Range::not_negative);
   a.value("warmup_steps", round.warmup_steps, Need::optional, Range::not_negative);
   a.value("calibration_seconds", round.calibration_seconds, Need::optional, Range::not_negative);
@@ -256,6 +261,7 @@ void plan_fields(A& a, T& plan) {
   a.value("simulated_reason", plan.simulated_reason, Need::optional);
   a.value("global_batch", plan.global_batch, Need::optional, Range::not_negative);
   a.value("replica_batch", plan.replica_batch, Need::optional, Range::not_negative);
+  a.value("devices", plan.devices, Need::optional, Range::not_negative);
   a.value("cores", plan.cores, Need::optional, Range::not_negative);
 }
 
@@ -265,6 +271,20 @@ void noise_fields(A& a, T& noise) {
   a.value("stolen_cores", noise.stolen, Need::optional);
   a.value("throttled_seconds", noise.throttled_seconds, Need::optional);
   a.value("calibration_spread", noise.calibration_spread, Need::optional);
+  each(
+      a, "devices", noise.devices,
+      [](auto& entry, auto& device) {
+        entry.value("device", device.device, Need::required, Range::not_negative);
+        entry.value("clock_mhz", device.clock_mhz, Need::optional);
+        entry.value("highest_clock_mhz", device.highest_clock_mhz, Need::optional);
+        entry.value("celsius", device.celsius, Need::optional);
+        entry.value("watts", device.watts, Need::optional);
+        entry.value("watts_limit", device.watts_limit, Need::optional);
+        entry.value("slowed_by", device.slowed_by, Need::optional);
+        entry.value("other_processes", device.other_processes, Need::optional);
+        entry.value("other_bytes", device.other_bytes, Need::optional);
+      },
+      Need::optional);
 }
 
 template <class A, class T>
@@ -285,7 +305,11 @@ void samples_fields(A& a, T& run) {
   a.value("skipped_steps", run.skipped_steps, Need::optional);
   a.value("bytes_sent", run.bytes_sent, Need::optional);
   a.object(
-      "memory", [&](auto& memory) { memory.value("replica_bytes", run.replica_bytes, Need::optional); },
+      "memory",
+      [&](auto& memory) {
+        memory.value("replica_bytes", run.replica_bytes, Need::optional);
+        memory.value("replica_peak_bytes", run.replica_peak_bytes, Need::optional);
+      },
       Need::optional);
   a.object(
       "noise", [&](auto& noise) { noise_fields(noise, run.noise); }, Need::optional);
@@ -331,7 +355,9 @@ void summary_fields(A& a, T& s, std::string_view why_no_budget) {
                   [&](auto& inner, auto& budget) { budget_fields(inner, budget, s.straggler); });
   a.value("measuring_share", s.measuring_share, derived);
   a.value("model_flops_per_second", s.model_flops_per_second, derived);
-  a.value("peak_share", s.peak_share, "the peak of the device is not known");
+  a.value("peak_share", s.peak_share, "the peak of the device is not known, or replicas share it");
+  a.value("model_bytes_per_second", s.model_bytes_per_second, derived);
+  a.value("bandwidth_share", s.bandwidth_share, "the memory bandwidth is not known, or replicas share it");
   a.value("stable", s.steadiness.stable, derived);
   a.value("unstable_reasons", s.steadiness.reasons, derived);
 }

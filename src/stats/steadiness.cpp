@@ -95,6 +95,28 @@ void judge_noise(const measure::NoiseReading& noise, double seconds, std::vector
   }
 }
 
+// A clock below the highest is no fault by itself: somebody may have set it, to measure well.
+void judge_devices(const std::vector<config::DeviceCondition>& devices, std::vector<std::string>& reasons) {
+  for (const auto& device : devices) {
+    const bool slow =
+        device.clock_mhz <= 0.0 || device.clock_mhz < slow_clock_limit * device.highest_clock_mhz;
+    if (!device.slowed_by.empty() && slow) {
+      reasons.push_back(fmt::format(
+          "GPU {} was slowed by {} to {:.0f} of {:.0f} MHz: cool it, raise its power limit, or fix its clock "
+          "lower (nvidia-smi -lgc)",
+          device.device, join(device.slowed_by, " and "), device.clock_mhz, device.highest_clock_mhz));
+    }
+    if (device.other_processes > 0) {
+      const std::string held =
+          device.other_bytes > 0 ? fmt::format(" ({})", format_bytes(static_cast<double>(device.other_bytes)))
+                                 : std::string();
+      reasons.push_back(fmt::format(
+          "{} other process{} used GPU {}{}: stop them, or take other GPUs with CUDA_VISIBLE_DEVICES",
+          device.other_processes, device.other_processes == 1 ? "" : "es", device.device, held));
+    }
+  }
+}
+
 void judge_groups(const Evidence& evidence, std::vector<std::string>& reasons) {
   const TwoGroups groups = split_in_two(evidence.step_seconds);
   if (!groups.found || groups.high - groups.low <= bimodal_limit * 0.5 * (groups.high + groups.low)) return;
@@ -162,6 +184,7 @@ Steadiness judge(const measure::RunSamples& run) {
     judge_drift(evidence, steadiness.reasons);
     judge_spread(evidence, steadiness.reasons);
     judge_noise(run.noise, evidence.seconds, steadiness.reasons);
+    judge_devices(run.noise.devices, steadiness.reasons);
     judge_groups(evidence, steadiness.reasons);
   }
   steadiness.stable = steadiness.reasons.empty();

@@ -20,6 +20,7 @@ inline constexpr double foreign_load_limit = 0.2;  // cores
 inline constexpr double stolen_limit = 0.05;       // cores
 inline constexpr double throttled_limit = 0.01;    // of the measured time
 inline constexpr double calibration_limit = 0.10;  // (max - min) / median
+inline constexpr double slow_clock_limit = 0.95;   // of a GPU's highest clock, while something slows it
 inline constexpr double bimodal_limit = 0.20;      // between the two groups of step times / their mean
 
 Steadiness judge(const measure::RunSamples& run);

@@ -93,14 +93,27 @@ void add_rates(RunSummary& summary, const RunSamples& run) {
   summary.step_seconds = percentiles_of(std::move(steps));
 }
 
-void add_costs(RunSummary& summary, const RunSamples& run, const SummaryInput& input) {
+// With its device's memory for each replica.
+void add_rooflines(RunSummary& summary, const RunSamples& run, const SummaryInput& input) {
+  const int replicas = run.plan.replicas;
+  const double step = summary.mean_step_seconds.median;
+  summary.model_flops_per_second = summary.images_per_second.median * input.training_flops_per_image;
+  summary.model_bytes_per_second = summary.images_per_second.median * input.training_bytes_per_image;
+  if (step > 0.0) summary.model_bytes_per_second += replicas * input.update_bytes / step;
+  if (run.plan.simulated) return;
+  const double flops = input.peak_flops_per_replica * replicas;
+  const double bytes = input.peak_bytes_per_replica * replicas;
+  if (flops > 0.0 && summary.model_flops_per_second > 0.0) {
+    summary.peak_share = summary.model_flops_per_second / flops;
+  }
+  if (bytes > 0.0 && summary.model_bytes_per_second > 0.0) {
+    summary.bandwidth_share = summary.model_bytes_per_second / bytes;
+  }
+}
+
+void add_costs(RunSummary& summary, const RunSamples& run) {
   const double step = summary.mean_step_seconds.median;
   if (step > 0.0) summary.measuring_share = run.stamp_seconds * run.stamps_per_step / step;
-  summary.model_flops_per_second = summary.images_per_second.median * input.training_flops_per_image;
-  const double peak = input.peak_flops_per_replica * run.plan.replicas;
-  if (peak > 0.0 && summary.model_flops_per_second > 0.0 && !run.plan.simulated) {
-    summary.peak_share = summary.model_flops_per_second / peak;
-  }
 }
 
 RunSummary summarise_run(const SummaryInput& input, const RunSamples& run) {
@@ -108,7 +121,8 @@ RunSummary summarise_run(const SummaryInput& input, const RunSamples& run) {
   const Bases bases = bases_for(*input.samples, run);
   add_rates(summary, run);
   add_scaling(summary, run, bases);
-  add_costs(summary, run, input);
+  add_costs(summary, run);
+  add_rooflines(summary, run, input);
   const bool scales = run.plan.base == RunPlan::Base::none && run.plan.replicas > 1;
   if (scales && run.failure.empty() && bases.strategy != nullptr && bases.strategy->failure.empty()) {
     summary.budget = loss_budget(run, *bases.strategy);

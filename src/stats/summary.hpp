@@ -26,8 +26,10 @@ struct RunSummary {
   std::optional<Straggler> straggler;
   double measuring_share = 0.0;         // of the step: what a rank's stamps cost
   double model_flops_per_second = 0.0;  // images/s x training flops an image
-  std::optional<double>
-      peak_share;  // of the devices' peak; none when that is not known, or replicas share them
+  double model_bytes_per_second = 0.0;  // estimated memory traffic of all replicas
+  // Of the devices' peaks; none when those are not known, or replicas share devices.
+  std::optional<double> peak_share;
+  std::optional<double> bandwidth_share;
   Steadiness steadiness;
 };
 
@@ -42,6 +44,9 @@ struct SummaryInput {
   config::Scaling scaling = config::Scaling::weak;
   double training_flops_per_image = 0.0;
   double peak_flops_per_replica = 0.0;  // 0 = unknown
+  double training_bytes_per_image = 0.0;
+  double update_bytes = 0.0;            // a step and replica
+  double peak_bytes_per_replica = 0.0;  // a second; 0 = unknown
 };
 
 // Everything that is said about samples: the same for a run that has just ended and for a result file read

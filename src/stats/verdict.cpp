@@ -18,6 +18,8 @@ constexpr double small_loss_percent = 3.0;   // below it nothing limits scaling
 constexpr double noticed_above_full = 0.02;  // efficiency beyond 100 % that is no rounding
 constexpr double large_residual_percent = 5.0;
 constexpr double costly_measuring = 0.01;
+constexpr double clocks_differ = 0.05;             // of a round
+constexpr double least_difference_seconds = 0.02;  // threads wake up and go to sleep around a round
 
 // A thing that costs time, in words that follow "is".
 struct Cause {
@@ -154,6 +156,29 @@ std::string beyond(const measure::Samples& samples, std::size_t target) {
   return text;
 }
 
+// The host's clock around a round against the stamps of its steps, where they differ most.
+void warn_of_clocks(const RunSamples& run, std::vector<std::string>& out) {
+  const measure::RoundSample* worst = nullptr;
+  double most = 0.0;
+  for (const auto& round : run.rounds) {
+    const double difference = std::abs(round.wall_seconds - round.seconds);
+    if (round.wall_seconds <= 0.0 || difference < least_difference_seconds) continue;
+    if (difference / round.wall_seconds <= std::max(most, clocks_differ)) continue;
+    most = difference / round.wall_seconds;
+    worst = &round;
+  }
+  if (worst == nullptr) return;
+  out.push_back(fmt::format(
+      "{}: the steps of a round took {} by the device's clock, but the round took {} by the host's ({:.1f} % "
+      "apart): {}",
+      run.plan.id, format_duration(worst->seconds), format_duration(worst->wall_seconds), 100.0 * most,
+      worst->seconds < worst->wall_seconds
+          ? "the rest went by before the first step began or after the last one ended (threads that got no "
+            "core in time); use a longer --min-time"
+          : "the device's clock cannot be trusted here, so that no phase can; compare images over the host's "
+            "time"));
+}
+
 void warn_of_run(const RunSamples& run, const RunSummary& summary, std::vector<std::string>& out) {
   const std::string& id = run.plan.id;
   if (!run.failure.empty()) {
@@ -189,6 +214,7 @@ void warn_of_run(const RunSamples& run, const RunSummary& summary, std::vector<s
     out.push_back(fmt::format("{}: {:.1f} % of the step is not accounted for by any phase (residual)", id,
                               summary.budget->parts.back().percent));
   }
+  warn_of_clocks(run, out);
   if (summary.measuring_share > costly_measuring) {
     out.push_back(fmt::format("{}: measuring itself costs {:.1f} % of the step: use a larger batch", id,
                               100.0 * summary.measuring_share));

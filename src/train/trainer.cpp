@@ -73,10 +73,15 @@ class Trainer {
   // An epoch is a round: calibrated before and after, off the clock.
   const measure::RoundSample& run(int steps) {
     const double speed_before = measure::calibrate();
+    noise_.take_in(world_->conditions());
     noise_.begin();
+    const TimePoint begin = Clock::now();
     const measure::StretchRecord stretch = world_->run(steps);
+    const double wall = seconds(Clock::now() - begin);
     noise_.end();
+    noise_.take_in(world_->conditions());
     measure::RoundSample round = measure::reduce(stretch);
+    round.wall_seconds = wall;
     round.calibration_seconds = 0.5 * (speed_before + measure::calibrate());
     outcome_.samples.measured_steps += static_cast<std::uint64_t>(round.steps);
     outcome_.samples.skipped_steps +=

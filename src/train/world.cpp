@@ -160,17 +160,28 @@ class World::Impl {
   }
 
   void describe(measure::RunSamples& samples) {
-    std::vector<std::size_t> allocated(ranks_.size());
+    std::vector<backend::MemoryUse> memory(ranks_.size());
     on_all([&](Rank& rank) {
-      allocated[static_cast<std::size_t>(rank.number())] = rank.replica().memory().allocated;
+      memory[static_cast<std::size_t>(rank.number())] = rank.replica().memory();
       if (rank.number() == 0) samples.stamp_seconds = rank.stamp_seconds();
     });
-    samples.replica_bytes = std::ranges::max(allocated);
+    for (const auto& use : memory) {
+      samples.replica_bytes = std::max(samples.replica_bytes, use.allocated);
+      samples.replica_peak_bytes = std::max(samples.replica_peak_bytes, use.peak);
+    }
     samples.stamps_per_step = ranks_[0].stamps_per_step();
     samples.losses = losses_;
     samples.bytes_sent = bytes_per_step_ * samples.measured_steps;
     if (!broken_) describe_weights(samples);
     add_notes(samples);
+  }
+
+  std::vector<config::DeviceCondition> conditions() const {
+    auto conditions = config_.backend->conditions();
+    std::erase_if(conditions, [&](const auto& condition) {
+      return std::ranges::find(config_.plan.devices, condition.device) == config_.plan.devices.end();
+    });
+    return conditions;
   }
 
   const WorldConfig& config() const { return config_; }
@@ -252,6 +263,7 @@ World::~World() = default;
 const config::RunPlan& World::plan() const { return impl_->config().plan; }
 measure::StretchRecord World::run(int steps) { return impl_->run(steps); }
 void World::describe(measure::RunSamples& samples) { impl_->describe(samples); }
+std::vector<config::DeviceCondition> World::conditions() { return impl_->conditions(); }
 Evaluation World::evaluate(const std::shared_ptr<const datasets::Dataset>& dataset) {
   return impl_->evaluate(dataset);
 }

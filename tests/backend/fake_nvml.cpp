@@ -64,6 +64,15 @@ NVML nvmlDeviceGetPowerUsage(void*, unsigned* milliwatts) {
 NVML nvmlDeviceGetEnforcedPowerLimit(void*, unsigned* milliwatts) {
   return give("FAKE_NVML_POWER_LIMIT", 700000, milliwatts);
 }
+struct MemoryInfo {
+  unsigned long long total_bytes;
+  unsigned long long free_bytes;
+  unsigned long long used_bytes;
+};
+NVML nvmlDeviceGetMemoryInfo(void*, MemoryInfo* info) {
+  *info = {24'000'000'000, setting("FAKE_NVML_FREE", 23'000'000'000), 0};
+  return 0;
+}
 
 // FAKE_NVML_PROCESSES processes of 1 MB, numbered from FAKE_NVML_FIRST_PID.
 NVML nvmlDeviceGetComputeRunningProcesses_v3(void*, unsigned* count, ProcessInfo* list) {

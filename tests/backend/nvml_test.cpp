@@ -83,6 +83,12 @@ TEST_F(FakeNvml, WhereThisProcessHasAnotherNumberOneOfThemIsIt) {
   EXPECT_EQ(condition.other_bytes, 0U);
 }
 
+TEST_F(FakeNvml, TellsFreeMemory) {
+  given("FREE", "5000000");
+  EXPECT_EQ(open()->free_memory(bus_id), 5'000'000U);
+  EXPECT_EQ(open()->free_memory("00000000:01:00.0"), 0U);
+}
+
 TEST_F(FakeNvml, WhatIsNotToldIsZero) {
   given("POWER", "0");
   given("CLOCK", "0");

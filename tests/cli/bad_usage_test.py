@@ -46,6 +46,7 @@ BAD_FLAGS = [
     (["--min-time", "'0'"], ["--min-time", "0"]),
     (["--timeout", "'never'"], ["--timeout", "never"]),
     (["--memory-limit", "'200mb'", "200MB"], ["--memory-limit", "200mb"]),
+    (["--allocator", "'asinc'", "'async'"], ["--allocator", "asinc"]),
     (["--bucket-mb", "'0'"], ["--bucket-mb", "0"]),
     (["--seed", "'-1'"], ["--seed", "-1"]),
     (["--accumulate", "'0'"], ["--accumulate", "0"]),

@@ -25,7 +25,7 @@ class Help(ProgramTest):
 
     def test_bench_shows_defaults_and_choices(self):
         text = self.expect(0, "bench", "--help").stdout
-        for part in ["mlp|cnn|resnet9", "[cnn]", "single|mirrored", "[mirrored]", "[64]", "[adam]", "[0.001]", "10000", "--no-cache"]:
+        for part in ["mlp|cnn|resnet9", "[cnn]", "single|mirrored", "[mirrored]", "[64]", "[adam]", "[0.001]", "10000", "--no-cache", "default|async", "--no-cuda-graphs"]:
             self.assertIn(part, text)
         for group in ["Replicas:", "Batch:", "Training:", "Data:", "Measuring:", "Output:"]:
             self.assertIn(group, text)

@@ -53,6 +53,19 @@ TEST(BenchPlan, MeasuresPowersOfTwoBelowN) {
   EXPECT_THAT(ids(make_bench_plan(with_replicas({1}), cpu_with(8))), ElementsAre("plain", "mirrored-1"));
 }
 
+TEST(BenchPlan, NotesFlagsThatHaveNoEffectHere) {
+  Options options = with_replicas({1});
+  EXPECT_TRUE(make_bench_plan(options, cpu_with(4)).notes.empty());
+  options.allocator = Allocator::async;
+  options.cuda_graphs = false;
+  EXPECT_THAT(make_bench_plan(options, cpu_with(4)).notes,
+              ElementsAre("--allocator async, --no-cuda-graphs have no effect on CPU replicas"));
+  EXPECT_TRUE(make_bench_plan(options, gpus(1)).notes.empty());
+  options.threads_per_replica = 2;
+  EXPECT_THAT(make_train_plan(options, gpus(1)).notes,
+              ElementsAre("--threads-per-replica 2 has no effect on GPU replicas"));
+}
+
 TEST(BenchPlan, MeasuresASweepExactlyAndOne) {
   EXPECT_THAT(ids(make_bench_plan(with_replicas({3, 5}, true), cpu_with(8))),
               ElementsAre("plain", "mirrored-1", "mirrored-3", "mirrored-5"));

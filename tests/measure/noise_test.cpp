@@ -84,6 +84,33 @@ TEST(Noise, OwnWorkIsNotForeignLoad) {
   EXPECT_GE(reading.throttled_seconds, 0.0);
 }
 
+TEST(Noise, KeepsTheWorstOfEachDevice) {
+  NoiseMeter meter;
+  config::DeviceCondition first;
+  first.device = 1;
+  first.clock_mhz = 1900;
+  first.highest_clock_mhz = 1980;
+  first.celsius = 60;
+  first.slowed_by = {"heat"};
+  config::DeviceCondition second = first;
+  second.clock_mhz = 1500;
+  second.celsius = 50;
+  second.slowed_by = {"heat", "the power limit"};
+  second.other_processes = 2;
+  config::DeviceCondition other;
+  meter.take_in({first, other});
+  meter.take_in({second});
+  const auto devices = meter.reading().devices;
+  ASSERT_EQ(devices.size(), 2U);
+  EXPECT_EQ(devices[0].device, 1);
+  EXPECT_EQ(devices[0].clock_mhz, 1500);
+  EXPECT_EQ(devices[0].highest_clock_mhz, 1980);
+  EXPECT_EQ(devices[0].celsius, 60);
+  EXPECT_EQ(devices[0].slowed_by, (std::vector<std::string>{"heat", "the power limit"}));
+  EXPECT_EQ(devices[0].other_processes, 2);
+  EXPECT_EQ(devices[1].clock_mhz, 0);
+}
+
 TEST(Noise, AnUnusedMeterReadsZero) {
   const NoiseReading reading = NoiseMeter().reading();
   EXPECT_EQ(reading.foreign_load, 0.0);

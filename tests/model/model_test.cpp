@@ -33,6 +33,32 @@ TEST(Flops, AreThoseCountedByHand) {
   EXPECT_NEAR(training_flops(make("resnet9")) / 1e9, 2.27, 0.01);
 }
 
+// mlp: dense 3072 -> 128, ReLU, dense 128 -> 10.
+TEST(Bytes, AreThoseCountedByHand) {
+  const double first = 2 * (3072 + 128);  // no gradient of the images
+  const double second = 3 * (128 + 10);
+  EXPECT_DOUBLE_EQ(training_bytes(make("mlp"), 4), 4 * (first + second));
+  EXPECT_DOUBLE_EQ(training_bytes(make("mlp"), 2), 2 * (first + second));
+  EXPECT_DOUBLE_EQ(update_bytes(make("mlp"), 4, 2), 394634.0 * (8 + 32));
+  EXPECT_DOUBLE_EQ(update_bytes(make("mlp"), 2, 0), 394634.0 * (4 + 16));
+}
+
+TEST(Bytes, OfEveryKindOfLayer) {
+  const Model model = build("m", {1, 4, 4}, 10,
+                            {{"conv", Convolution{2, 3, 1, false}, {image_input}, {}, {}},
+                             {"norm", BatchNorm{}, {0}, {}, {}},
+                             {"relu", Relu{}, {1}, {}, {}},
+                             {"pool", MaxPool{2}, {2}, {}, {}},
+                             {"sum", Add{}, {3, 3}, {}, {}},
+                             {"dense", Dense{10}, {4}, {}, {}}});
+  const double convolution = 2 * (16 + 32);
+  const double norm = (32 + 32) + (32 + 32 + 32);  // forward; gradient, input again, input gradient
+  const double pool = 2 * (32 + 8);
+  const double sum = 8 + 8 + 8;
+  const double dense = 3 * (8 + 10);
+  EXPECT_DOUBLE_EQ(training_bytes(model, 1), convolution + norm + pool + sum + dense);
+}
+
 TEST(Model, ShapesAreInferred) {
   const Model cnn = make("cnn");
   EXPECT_EQ(cnn.layers[0].output, (Shape{32, 30, 30}));

@@ -132,16 +132,46 @@ TEST_F(ResultFile, KeepsSweepsAndDelaysAndOptions) {
   r.options.seed = std::numeric_limits<std::uint64_t>::max();
   r.options.memory_limit = 200'000'000;
   r.options.steps = 20;
+  r.options.allocator = config::Allocator::async;
+  r.options.memory_growth = true;
+  r.options.cuda_graphs = false;
   const Result again = reread(r);
   expect_same(again, r);
   EXPECT_EQ(again.options.replicas, (std::vector{1, 2, 4}));
   EXPECT_TRUE(again.options.replicas_swept);
   EXPECT_EQ(again.options.injected_delays[0].phase, config::Phase::backward);
+  EXPECT_EQ(again.options.allocator, config::Allocator::async);
+  EXPECT_TRUE(again.options.memory_growth);
+  EXPECT_FALSE(again.options.cuda_graphs);
   EXPECT_EQ(again.options.seed, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(again.options.min_time, Seconds{0.1});
   r.options.replicas.clear();
   r.options.replicas_swept = false;
   EXPECT_TRUE(reread(r).options.replicas.empty());
+}
+
+TEST_F(ResultFile, KeepsWhatDevicesDid) {
+  Result r = scaling_result();
+  auto& run = r.samples.runs[3];
+  run.plan.devices = {0, 1, 2, 3};
+  run.rounds[0].wall_seconds = 1.25;
+  config::DeviceCondition gpu;
+  gpu.device = 2;
+  gpu.clock_mhz = 1410;
+  gpu.highest_clock_mhz = 1980;
+  gpu.slowed_by = {"heat"};
+  gpu.other_processes = 1;
+  gpu.other_bytes = 7;
+  run.noise.devices = {gpu};
+  const auto again = reread(r).samples.runs[3];
+  EXPECT_EQ(again.plan.devices, run.plan.devices);
+  EXPECT_EQ(again.rounds[0].wall_seconds, 1.25);
+  EXPECT_EQ(again.replica_peak_bytes, run.replica_peak_bytes);
+  ASSERT_EQ(again.noise.devices.size(), 1U);
+  EXPECT_EQ(again.noise.devices[0].device, 2);
+  EXPECT_EQ(again.noise.devices[0].clock_mhz, 1410);
+  EXPECT_EQ(again.noise.devices[0].slowed_by, gpu.slowed_by);
+  EXPECT_EQ(again.noise.devices[0].other_bytes, 7U);
 }
 
 // Any bits that make a finite number come back as the same bits.
@@ -174,6 +204,10 @@ const Number numbers[] = {
     {"/model/training_flops_per_image",
      [](Result& r) -> double& { return r.model.training_flops_per_image; }},
     {"/model/peak_flops_per_replica", [](Result& r) -> double& { return r.model.peak_flops_per_replica; }},
+    {"/model/training_bytes_per_image",
+     [](Result& r) -> double& { return r.model.training_bytes_per_image; }},
+    {"/model/update_bytes", [](Result& r) -> double& { return r.model.update_bytes; }},
+    {"/model/peak_bytes_per_replica", [](Result& r) -> double& { return r.model.peak_bytes_per_replica; }},
     {"/config/lr", [](Result& r) -> double& { return r.options.learning_rate; }},
     {"/config/momentum", [](Result& r) -> double& { return r.options.momentum; }},
     {"/config/weight_decay", [](Result& r) -> double& { return r.options.weight_decay; }},
@@ -214,6 +248,9 @@ const Number numbers[] = {
     {"/runs/3/model_flops_per_second",
      [](Result& r) -> double& { return summary(r).model_flops_per_second; }},
     {"/runs/3/peak_share", [](Result& r) -> double& { return *summary(r).peak_share; }},
+    {"/runs/3/model_bytes_per_second",
+     [](Result& r) -> double& { return summary(r).model_bytes_per_second; }},
+    {"/runs/3/bandwidth_share", [](Result& r) -> double& { return *summary(r).bandwidth_share; }},
     {"/runs/3/noise/foreign_load_cores", [](Result& r) -> double& { return run(r).noise.foreign_load; }},
     {"/runs/3/noise/stolen_cores", [](Result& r) -> double& { return run(r).noise.stolen; }},
     {"/runs/3/noise/throttled_seconds", [](Result& r) -> double& { return run(r).noise.throttled_seconds; }},

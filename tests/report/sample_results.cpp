@@ -44,6 +44,9 @@ Result with_facts() {
              .parameters = 122570,
              .training_flops_per_image = 38.2e6,
              .peak_flops_per_replica = 1.1e11,
+             .training_bytes_per_image = 3e6,
+             .update_bytes = 6e6,
+             .peak_bytes_per_replica = 2e10,
              .batch_statistics = false};
   return r;
 }
@@ -106,7 +109,12 @@ void add_run(Result& r, const config::RunPlan& plan, double step, int rounds) {
   run.weights_hash = fmt::format("{:016x}", mix(static_cast<std::uint64_t>(plan.replicas)));
   run.stamp_seconds = 2.5e-8;
   run.stamps_per_step = 8;
-  run.noise = {.foreign_load = 0.04, .stolen = 0.0, .throttled_seconds = 0.0, .calibration_spread = 0.013};
+  run.noise = {.foreign_load = 0.04,
+               .stolen = 0.0,
+               .throttled_seconds = 0.0,
+               .calibration_spread = 0.013,
+               .devices = {}};
+  run.replica_peak_bytes = run.replica_bytes + 1'000'000;
   r.samples.runs.push_back(run);
 
   stats::RunSummary s;
@@ -117,6 +125,8 @@ void add_run(Result& r, const config::RunPlan& plan, double step, int rounds) {
   s.measuring_share = 8 * 2.5e-8 / step;
   s.model_flops_per_second = rate * 38.2e6;
   s.peak_share = rate * 38.2e6 / (1.1e11 * plan.replicas);
+  s.model_bytes_per_second = rate * 4e6;
+  s.bandwidth_share = rate * 4e6 / (2e10 * plan.replicas);
   s.efficiency_reason = plan.base == Base::none ? "" : "it is a base";
   r.summary.runs.push_back(s);
 }

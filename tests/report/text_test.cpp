@@ -196,6 +196,23 @@ TEST(Console, NeverShowsAnEfficiencyOfASimulatedRun) {
   }
 }
 
+TEST(Console, ShowsBothRooflinesAndTheDevices) {
+  Result r = scaling_result();
+  r.device = "cuda";
+  config::DeviceCondition gpu;
+  gpu.clock_mhz = 1410;
+  gpu.highest_clock_mhz = 1980;
+  gpu.celsius = 63;
+  r.samples.runs[3].noise.devices = {gpu};
+  const std::string text = render("console", r);
+  const auto& s = r.summary.runs[3];
+  EXPECT_THAT(text, HasSubstr("roofline"));
+  EXPECT_THAT(text, HasSubstr(percent(*s.peak_share * 100) + " of the fp32 peak"));
+  EXPECT_THAT(text, HasSubstr(percent(*s.bandwidth_share * 100) + " of the bandwidth"));
+  EXPECT_THAT(text, HasSubstr("held from the device at most"));
+  EXPECT_THAT(text, HasSubstr("GPU 0 1410 of 1980 MHz, 63 °C"));
+}
+
 TEST(Console, SaysWhyARunFailedAndGoesOn) {
   Result result = scaling_result();
   result.samples.runs[3].failure = "rank 2: loss is not finite in step 7";

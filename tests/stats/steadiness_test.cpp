@@ -107,6 +107,23 @@ TEST(Steadiness, SeesWhatTheMachineDidBeside) {
   EXPECT_EQ(judge(with_noise({0.5, 0.2, 0.5, 0.25})).reasons.size(), 4U);
 }
 
+TEST(Steadiness, SeesWhatHeldAGpuBack) {
+  auto run = with_rates({1000, 1010, 995, 1004, 990});
+  config::DeviceCondition gpu;
+  gpu.device = 3;
+  gpu.clock_mhz = 1410;
+  gpu.highest_clock_mhz = 1980;
+  run.noise.devices = {gpu};
+  EXPECT_TRUE(judge(run).stable) << "somebody may have set the clock";
+  run.noise.devices[0].slowed_by = {"heat"};
+  EXPECT_THAT(only_reason(run), HasSubstr("GPU 3 was slowed by heat to 1410 of 1980 MHz"));
+  run.noise.devices[0].clock_mhz = 1950;
+  EXPECT_TRUE(judge(run).stable) << "a little below the highest";
+  run.noise.devices[0].other_processes = 1;
+  run.noise.devices[0].other_bytes = 1 << 20;
+  EXPECT_THAT(only_reason(run), HasSubstr("1 other process used GPU 3 (1.0 MiB)"));
+}
+
 TEST(Steadiness, DoesNotJudgeLoadByAFewTicks) {
   auto run = with_rates({1000, 1010, 995});
   for (auto& round : run.rounds) {

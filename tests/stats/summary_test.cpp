@@ -234,6 +234,34 @@ TEST(Summarise, WorksOutFlopsAndTheCostOfMeasuring) {
   EXPECT_FALSE(summarise(samples).runs[3].peak_share);  // peak not known
 }
 
+TEST(Summarise, WorksOutTheShareOfTheBandwidth) {
+  auto samples = sweep();
+  const SummaryInput input{.samples = &samples,
+                           .training_bytes_per_image = 1e6,
+                           .update_bytes = 4e6,
+                           .peak_bytes_per_replica = 1e10};
+  const auto& run = summarise(input).runs[3];
+  const double traffic = 6400 * 1e6 + 4 * 4e6 / 0.040;
+  EXPECT_NEAR(run.model_bytes_per_second, traffic, 1e3);
+  EXPECT_NEAR(*run.bandwidth_share, traffic / 4e10, 1e-9);
+  EXPECT_FALSE(run.peak_share);
+  samples.runs[3].plan.simulated = true;
+  EXPECT_FALSE(summarise(input).runs[3].bandwidth_share);
+}
+
+TEST(Summarise, WarnsWhereTheClocksDisagree) {
+  auto samples = sweep();
+  auto& rounds = samples.runs[3].rounds;
+  for (auto& round : rounds) round.wall_seconds = round.seconds + 0.01;
+  EXPECT_TRUE(summarise(samples).warnings.empty()) << "threads need time to wake up";
+  rounds[1].wall_seconds = rounds[1].seconds * 1.2;
+  ASSERT_EQ(summarise(samples).warnings.size(), 1U);
+  EXPECT_THAT(summarise(samples).warnings[0],
+              AllOf(HasSubstr("mirrored-4"), HasSubstr("16.7 % apart"), HasSubstr("before the first step")));
+  rounds[1].wall_seconds = rounds[1].seconds * 0.5;
+  EXPECT_THAT(summarise(samples).warnings[0], HasSubstr("clock cannot be trusted"));
+}
+
 TEST(Summarise, WarnsOfWhatSpoilsARun) {
   auto samples = sweep();
   samples.runs[2].weights_agree = false;

@@ -41,8 +41,13 @@ class CpuBackend final : public Backend {
     const std::size_t memory = available_memory();
     std::vector<DeviceInfo> devices;
     for (const int core : usable_cores()) {
-      devices.push_back(
-          {.index = core, .name = fmt::format("core {}", core), .peak_flops = peak, .memory = memory});
+      DeviceInfo device;
+      device.index = core;
+      device.name = fmt::format("core {}", core);
+      device.peak = {.fp32 = peak, .bf16 = peak};
+      device.memory = memory;
+      device.free_memory = memory;
+      devices.push_back(std::move(device));
     }
     return devices;
   }
