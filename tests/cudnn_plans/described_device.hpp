@@ -36,4 +36,20 @@ inline Policy policy_of(config::Precision precision) {
   return policy;
 }
 
+// The first candidate that becomes a plan, or why none does.
+inline Attempt first_plan(const Planner& planner, const std::vector<Candidate>& candidates,
+                          const Policy& policy) {
+  std::string refusals;
+  for (const Candidate& candidate : candidates) {
+    Attempt attempt = planner.try_plan(candidate, policy);
+    if (attempt.plan) return attempt;
+    refusals += "\n  " + attempt.refusal;
+  }
+  return {std::nullopt, refusals};
+}
+
+inline Attempt first_plan(const Planner& planner, const OperationGraph& graph, const Policy& policy) {
+  return first_plan(planner, planner.candidates(graph, policy), policy);
+}
+
 }  // namespace dtrain::backend::cuda

@@ -93,7 +93,10 @@ Plan tuned_plan(PlanCache& cache, const Planner& planner, const OperationGraph& 
       if (plan->workspace_bytes() <= bench.workspace_bytes) return std::move(*plan);
     }
   }
-  Tuned tuned = autotune(planner, graph, policy, bench, limits);
+  // Which of two is faster changes from run to run, and the bits with it: the first that works does not.
+  TuningLimits allowed = limits;
+  if (policy.deterministic) allowed.candidates = 1;
+  Tuned tuned = autotune(planner, graph, policy, bench, allowed);
   cache.remember(policy, graph, tuned.plan.tag());
   return std::move(tuned.plan);
 }

@@ -172,16 +172,4 @@ std::optional<Plan> Planner::plan_with_tag(const OperationGraph& graph, const Po
   return std::nullopt;
 }
 
-Plan Planner::first_plan(const OperationGraph& graph, const Policy& policy) const {
-  std::string first_refusal;
-  for (const Candidate& candidate : candidates(graph, policy)) {
-    Attempt attempt = try_plan(candidate, policy);
-    if (attempt.plan) return std::move(*attempt.plan);
-    if (first_refusal.empty()) first_refusal = attempt.refusal;
-  }
-  throw environment_error(fmt::format("none of cuDNN's engines takes '{}' in {} on {}: {}", graph.signature,
-                                      precision_name(graph.element, policy), device_, first_refusal),
-                          "a smaller --batch-size needs less workspace; see also CUDNN_LOGLEVEL_DBG=2");
-}
-
 }  // namespace dtrain::backend::cuda

@@ -85,9 +85,6 @@ class Planner {
   std::optional<Plan> plan_with_tag(const OperationGraph& graph, const Policy& policy,
                                     const std::string& tag) const;
 
-  // The first candidate that becomes a plan; an environment error where none does.
-  Plan first_plan(const OperationGraph& graph, const Policy& policy) const;
-
  private:
   Planner() = default;
   std::vector<Candidate> offered(const OperationGraph& graph) const;
