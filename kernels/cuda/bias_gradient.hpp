@@ -8,7 +8,7 @@
 
 namespace dtrain::kernels::cuda {
 
-inline constexpr unsigned bias_chunks = 128;
+inline constexpr unsigned bias_chunks = 256;
 
 // Floats that bias_gradient needs to work in, of any content.
 constexpr std::size_t bias_scratch(int channels) {

@@ -94,7 +94,8 @@ __global__ void __launch_bounds__(block_size)
       from[p] = source_pixel(crop, first / side, first % side + p);
     }
     const std::size_t offset = record * colours * plane;
-    const Source source{step->images != nullptr ? step->images + offset : nullptr, step->pixels + offset};
+    const Source source = step->images != nullptr ? Source{step->images + offset, nullptr}
+                                                  : Source{nullptr, step->pixels + offset};
     out.write(static_cast<std::size_t>(image) * plane + first, source, from, normalisation);
     if (first == 0 && labels != nullptr) labels[image] = __ldg(step->labels + record);
   }

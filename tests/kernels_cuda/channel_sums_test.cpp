@@ -14,8 +14,16 @@ struct Matrix {
 
 TEST(BiasGradient, SumsTheRowsOfEachChannel) {
   for (const Element element : elements) {
-    for (const auto& [rows, channels] :
-         {Matrix{1, 1}, {1, 10}, {127, 10}, {129, 33}, {1000, 64}, {300, 256}, {77, 300}, {1025, 1}}) {
+    for (const auto& [rows, channels] : {Matrix{1, 1},
+                                         {1, 10},
+                                         {127, 10},
+                                         {129, 33},
+                                         {1000, 64},
+                                         {300, 256},
+                                         {77, 300},
+                                         {1025, 1},
+                                         {20000, 16},
+                                         {5, 2304}}) {
       const auto count = static_cast<std::size_t>(channels);
       const auto values = random_elements(element, rows * count, 3);
       DeviceArray array(element, values);

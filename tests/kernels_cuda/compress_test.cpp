@@ -116,7 +116,7 @@ TEST(TopK, WhatIsNotFiniteGoesFirst) {
 }
 
 TEST(TopK, TakesMoreChunksThanABlockHasThreads) {
-  auto values = random_elements(Element::f32, 400'000, 4);
+  auto values = random_elements(Element::f32, 264'000, 4);
   check_top_k(values, std::vector<float>(values.size()), 4000, 0);
 }
 

@@ -32,7 +32,7 @@ TEST(DeviceSoftmaxCrossEntropy, IsTheReference) {
   for (const Element element : elements) {
     for (const int classes : {1, 2, 10, 16, 100}) {
       for (const std::size_t count : odd_sizes) {
-        if (count * classes > 50'000) continue;  // the same code again
+        if (count * classes > 10'000) continue;  // the same code again
         const auto labels = some_labels(count, classes);
         const auto logits = random_elements(element, count * classes, 1);
         DeviceArray device(element, logits, 1), gradient(element, std::vector<float>(logits.size()));
@@ -94,10 +94,10 @@ TEST(DeviceSoftmaxCrossEntropy, WhatIsNotFiniteShowsInLossAndGradient) {
 }
 
 TEST(DeviceSoftmaxCrossEntropy, HasTheSameBitsInAnyOrder) {
-  const auto logits = random_elements(Element::f32, 4097 * 10, 3);
-  const auto labels = some_labels(4097, 10);
+  const auto logits = random_elements(Element::f32, 1000 * 10, 3);
+  const auto labels = some_labels(1000, 10);
   std::vector<std::uint64_t> losses;
-  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 4; ++seed) {
     simt::set_seed(seed);
     DeviceArray device(Element::f32, logits);
     const StepOutcome outcome = loss_of(device, labels, 10, Element::f32, 1.0F, nullptr);

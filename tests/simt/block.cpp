@@ -48,7 +48,7 @@ void Block::live(void* thread) {
     } catch (...) {
       block.failure_ = std::current_exception();
     }
-    sanitizers::release(&block.tag_of_launch_);
+    sanitizers::release(&block.tag_of_end_);
     self.state = State::left;
     ++block.left_;
     self.fiber->suspend();
@@ -85,7 +85,7 @@ void Block::run(unsigned threads, const std::function<void()>& body, std::uint64
     drop();
     throw;
   }
-  sanitizers::acquire(&tag_of_launch_);
+  sanitizers::acquire(&tag_of_end_);
   body_ = nullptr;
 }
 

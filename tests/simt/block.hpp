@@ -64,6 +64,7 @@ class Block {
   // What ThreadSanitizer takes barriers for: odd and even ones, so that a thread that is one ahead does not
   // seem to be in order with those that have yet to leave.
   char tag_of_launch_ = 0;
+  char tag_of_end_ = 0;
   char tags_of_block_[2] = {};
   char tags_of_warps_[max_threads / warp][2] = {};
 };

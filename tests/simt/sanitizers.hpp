@@ -40,7 +40,13 @@ inline void enter([[maybe_unused]] const Stack& now, [[maybe_unused]] Stack* fro
 #ifdef SIMT_THREAD_SANITIZER
 inline void* current_thread() { return __tsan_get_current_fiber(); }
 inline void* make_thread() { return __tsan_create_fiber(0); }
-inline void end_thread(void* thread) { __tsan_destroy_fiber(thread); }
+// What the thread did so far comes before what its owner does from now on.
+inline void end_thread(void* thread) {
+  void* owner = current_thread();
+  __tsan_switch_to_fiber(thread, 0);
+  __tsan_switch_to_fiber(owner, 0);
+  __tsan_destroy_fiber(thread);
+}
 inline void become(void* thread) { __tsan_switch_to_fiber(thread, __tsan_switch_to_fiber_no_sync); }
 inline void release(void* tag) { __tsan_release(tag); }
 inline void acquire(void* tag) { __tsan_acquire(tag); }
