@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Makes, Refused,
                                          Refusal{"other_sources", {"other sources"}},
                                          Refusal{"other_entry", {"no CUDA module", "dtrain_cuda_module"}},
                                          Refusal{"missing", {"has no CUDA module"}}),
-                         [](const auto& info) { return std::string(info.param.make); });
+                         [](const auto& refusal) { return std::string(refusal.param.make); });
 
 TEST(Module, KeepsTheLinkersOwnWords) {
   const fs::path text = fs::path(testing::TempDir()) / "libdtrain_cuda.so";

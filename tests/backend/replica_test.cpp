@@ -52,7 +52,7 @@ class EachModel : public ::testing::TestWithParam<std::string> {
     config.slots = slots;
     config.bucket_bytes = bucket;
     config.check_buckets = check_buckets_;
-    auto made = testing::make_replica(config);
+    auto made = dtrain::testing::make_replica(config);
     made->import_weights(model::initial_weights(model_, 3));
     return made;
   }
@@ -295,7 +295,7 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndServeEvaluation) {
   backend::ReplicaConfig config;
   config.model = &model;
   config.max_batch = 32;
-  auto replica = testing::make_replica(config);
+  auto replica = dtrain::testing::make_replica(config);
   replica->import_weights(model::initial_weights(model, 1));
   const Images images(32);
   RecordingSink sink;

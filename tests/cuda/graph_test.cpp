@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "backend/make_replica.hpp"
-#include "cuda_double/double.hpp"
+#include "double_machine.hpp"
 #include "model/zoo.hpp"
 #include "steps.hpp"
 
@@ -22,11 +22,9 @@ struct Trace {
   bool operator==(const Trace& other) const { return losses == other.losses && weights == other.weights; }
 };
 
-class Graphs : public ::testing::TestWithParam<config::Precision> {
+class Graphs : public dtrain::testing::DoubleMachine,
+               public ::testing::WithParamInterface<config::Precision> {
  protected:
-  void SetUp() override { cuda_double::reset(); }
-  void TearDown() override { EXPECT_EQ(cuda_double::describe(cuda_double::leaks()), ""); }
-
   std::unique_ptr<Replica> replica(const std::string& optimizer = "adam", bool graphs = true) {
     ReplicaConfig config;
     config.model = &model_;
@@ -48,7 +46,9 @@ class Graphs : public ::testing::TestWithParam<config::Precision> {
       const auto result = stepper.step(records_.part(6 * step, count), 1e-3 / (step + 1), record);
       EXPECT_EQ(result.count, count);
       trace.losses.push_back(result.loss_sum);
-      if (ahead && step < 5) EXPECT_TRUE(replica.prefetch(records_.part(6 * step + 6, step == 3 ? 5 : 6)));
+      if (ahead && step < 5) {
+        EXPECT_TRUE(replica.prefetch(records_.part(6 * step + 6, step == 3 ? 5 : 6)));
+      }
     }
     trace.weights.resize(model_.parameter_count);
     replica.export_weights(trace.weights);

@@ -2,16 +2,14 @@
 
 #include <gtest/gtest.h>
 
-#include "cuda_double/double.hpp"
+#include "double_machine.hpp"
 #include "steps.hpp"
 
 namespace dtrain::backend::cuda {
 namespace {
 
-class Input : public ::testing::Test {
+class Input : public dtrain::testing::DoubleMachine {
  protected:
-  void SetUp() override { cuda_double::reset({.devices = 1}); }
-
   Deadline soon() const { return Deadline::in(Seconds(5.0)); }
 
   // Waits for the oldest batch and looks at it. Device memory is the host's here.

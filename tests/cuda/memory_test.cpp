@@ -6,7 +6,7 @@
 #include "backend/cuda/cuda_replica.hpp"
 #include "backend/make_replica.hpp"
 #include "base/error.hpp"
-#include "cuda_double/double.hpp"
+#include "double_machine.hpp"
 #include "model/zoo.hpp"
 
 namespace dtrain::backend::cuda {
@@ -14,10 +14,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class Memory : public ::testing::Test {
+class Memory : public dtrain::testing::DoubleMachine {
  protected:
-  void SetUp() override { cuda_double::reset({.devices = 1, .memory_bytes = 64 * mib}); }
-  void TearDown() override { EXPECT_EQ(cuda_double::describe(cuda_double::leaks()), ""); }
+  Memory() : DoubleMachine({.devices = 1, .memory_bytes = 64 * mib}) {}
 
   static int calls(const std::string& name) {
     const auto counts = cuda_double::calls();
@@ -36,7 +35,9 @@ TEST_F(Memory, IsOneAllocationUnlessItGrows) {
     EXPECT_EQ(memory.taken(), mib + DeviceMemory::alignment);
     EXPECT_EQ(calls("cudaMalloc"), growth ? 2 : 1);
     EXPECT_EQ(memory.peak(), growth ? mib + DeviceMemory::alignment : 3 * mib);
-    if (!growth) EXPECT_EQ(second - first, static_cast<std::ptrdiff_t>(mib));
+    if (!growth) {
+      EXPECT_EQ(second - first, static_cast<std::ptrdiff_t>(mib));
+    }
     memory.take(3 * mib);  // beyond what was planned
     EXPECT_EQ(calls("cudaMalloc"), growth ? 3 : 2);
   }

@@ -35,7 +35,7 @@ struct Records {
 // One step as the engine takes it: run, synchronize, result.
 class Stepper {
  public:
-  explicit Stepper(backend::Replica& replica) : replica_(&replica) {}
+  explicit Stepper(backend::Replica& replica) : replica_(&replica) { micro_.update.step = 0; }
 
   backend::BatchResult step(const backend::Batch& batch, double learning_rate, bool record = true) {
     micro_.batch = batch;
@@ -62,7 +62,7 @@ class Stepper {
   }
 
   backend::Replica* replica_;
-  backend::MicroStep micro_{.update = {.step = 0}};
+  backend::MicroStep micro_;
   NoSink sink_;
 };
 

@@ -6,14 +6,13 @@
 
 #include "backend/cuda/recorder.hpp"
 #include "base/error.hpp"
-#include "cuda_double/double.hpp"
+#include "double_machine.hpp"
 
 namespace dtrain::backend::cuda {
 namespace {
 
-class Timelines : public ::testing::Test {
+class Timelines : public dtrain::testing::DoubleMachine {
  protected:
-  void SetUp() override { cuda_double::reset({.devices = 1}); }
   void wait() { DTRAIN_CUDA(cudaStreamSynchronize(stream_.get())); }
 
   Stream stream_ = make_stream();
