@@ -219,7 +219,7 @@ TEST_P(Failure, NobodyTouchesBuffersOfARankThatFailed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Failure, testing::Values(nccl(), cuda_local()),
-                         [](const auto& info) { return info.param.name; });
+                         testing::PrintToStringParamName());
 
 class NcclFailure : public testing::Test {
  protected:

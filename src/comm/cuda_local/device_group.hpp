@@ -12,16 +12,20 @@
 
 namespace dtrain::comm {
 
-// A rank's time lines and the points on them that other ranks' devices wait for. Collective n takes place n
-// modulo ring_size: it is free again when the collective that had it is finished.
+// Collectives that a rank may have published before the first of them is finished: fewer than the host has
+// room for, as each takes events. Collective n takes place n modulo place_count.
+inline constexpr std::uint64_t place_count = 8;
+static_assert(place_count <= ring_size);
+
+// A rank's time lines, and the points on them that other ranks' devices wait for.
 struct Lane {
   explicit Lane(backend::DeviceStream replica);
 
   int device;
-  cudaStream_t compute;                               // the replica's
-  backend::cuda::Stream stream;                       // of this rank's parts of collectives
-  std::array<backend::cuda::Event, ring_size> ready;  // its data is there
-  std::array<backend::cuda::Event, ring_size> done;   // its part is done
+  cudaStream_t compute;                                 // the replica's
+  backend::cuda::Stream stream;                         // of this rank's parts of collectives
+  std::array<backend::cuda::Event, place_count> ready;  // its data is there
+  std::array<backend::cuda::Event, place_count> done;   // its part is done
 };
 
 // What the ranks of a group share: where they meet on the host, and their lanes.

@@ -77,14 +77,14 @@ void Meeting::abort(const std::string& reason) {
 
 std::uint64_t Meeting::start(const Request& request, cudaEvent_t ready) {
   backlog_.push_back({request, ready});
-  if (published_ == finished_ + ring_size) update_finished();
+  if (published_ == finished_ + place_count) update_finished();
   publish_backlog();
   return started_++;
 }
 
-// All ranks are past the collective that used this place in the ring, because it is finished.
+// All ranks are past the collective that had this place, because it is finished.
 void Meeting::publish_backlog() {
-  for (; !backlog_.empty() && published_ < finished_ + ring_size; backlog_.pop_front()) {
+  for (; !backlog_.empty() && published_ < finished_ + place_count; backlog_.pop_front()) {
     const Start& next = backlog_.front();
     if (on_device(next.request.operation)) mark_ready(next.ready);
     Post& post = host().post(rank_, published_);
@@ -101,7 +101,7 @@ void Meeting::mark_ready(cudaEvent_t given) {
     source = lane.stream.get();
     DTRAIN_CUDA(cudaStreamWaitEvent(source, given, cudaEventWaitDefault));
   }
-  DTRAIN_CUDA(cudaEventRecord(lane.ready[published_ % ring_size].get(), source));
+  DTRAIN_CUDA(cudaEventRecord(lane.ready[published_ % place_count].get(), source));
 }
 
 void Meeting::go_on() {
@@ -168,7 +168,7 @@ void Meeting::finish(std::uint64_t number, const Deadline& deadline) {
   if (number < joined_) return;
   const Lane& mine = group_->lane(rank_);
   for (int rank = 0; rank < ranks(); ++rank) {
-    DTRAIN_CUDA(cudaStreamWaitEvent(mine.compute, group_->lane(rank).done[number % ring_size].get(),
+    DTRAIN_CUDA(cudaStreamWaitEvent(mine.compute, group_->lane(rank).done[number % place_count].get(),
                                     cudaEventWaitDefault));
   }
   joined_ = number + 1;

@@ -103,7 +103,7 @@ class Meeting {
   backend::cuda::Event fence_;
   std::vector<Request> requests_;  // of collective done_, by rank
   std::vector<float*> buffers_;
-  std::deque<Start> backlog_;  // started while the ring was full
+  std::deque<Start> backlog_;  // started while all places were taken
 
   // Numbers of collectives: joined_ <= finished_ <= done_ <= published_ <= started_.
   std::uint64_t started_ = 0;

@@ -52,7 +52,7 @@ bool on_device(Operation operation) {
 void enqueue_part(const DeviceGroup& group, std::uint64_t number, std::span<const Request> requests,
                   std::span<float* const> buffers, int rank) {
   const Lane& lane = group.lane(rank);
-  const std::size_t place = number % ring_size;
+  const std::size_t place = number % place_count;
   if (on_device(requests[static_cast<std::size_t>(rank)].operation)) {
     for (int other = 0; other < static_cast<int>(requests.size()); ++other) {
       DTRAIN_CUDA(
