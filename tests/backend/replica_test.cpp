@@ -192,6 +192,7 @@ TEST_P(EachModel, BucketsCoverTheBufferFromTheLastLayerOn) {
   made->forward(0, images.part(0, 4));
   made->backward(0, 1.0F, true, false, sink_);
   EXPECT_TRUE(sink_.order.empty());
+  made->forward(0, images.part(0, 4));
   made->backward(0, 1.0F, false, true, sink_);
   std::vector<int> ascending(buckets.size());
   std::iota(ascending.begin(), ascending.end(), 0);
@@ -230,6 +231,7 @@ TEST_P(EachModel, AGuardedUpdateLeavesEverythingAloneAfterAnOverflow) {
   auto made = replica(4);
   made->forward(0, images.part(0, 4));
   made->backward(0, 1.0F, true, true, sink_);
+  made->synchronize(Deadline::in(Seconds(60.0)));
   made->gradients()[made->gradients().size() / 2] = std::numeric_limits<float>::infinity();
   made->update({0, made->weights().size()}, {}, true);
   EXPECT_FALSE(made->outcome().applied);
@@ -238,6 +240,7 @@ TEST_P(EachModel, AGuardedUpdateLeavesEverythingAloneAfterAnOverflow) {
   made->export_weights(weights);
   EXPECT_EQ(weights, model::initial_weights(model_, 3));
   for (const float value : made->optimizer_state(0)) ASSERT_EQ(value, 0.0F);
+  made->forward(0, images.part(0, 4));
   made->backward(0, 1.0F, true, true, sink_);
   EXPECT_TRUE(made->outcome().applied);  // the next step starts afresh
 }
@@ -301,6 +304,7 @@ TEST(BatchNorm, RunningStatisticsFollowTheBatchAndServeEvaluation) {
   RecordingSink sink;
   for (int i = 0; i < 120; ++i) replica->forward(0, images.part(0, 32));
   replica->backward(0, 0.0F, true, true, sink);
+  replica->synchronize(Deadline::in(Seconds(300.0)));
   // After many passes over one batch the running values are the batch's, up to the unbiased variance.
   const auto training = replica->result(0);
   const auto evaluation = replica->evaluate(images.part(0, 32));

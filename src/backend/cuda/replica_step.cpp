@@ -182,7 +182,7 @@ void CudaReplica::read_outcome() {
 }
 
 BatchResult CudaReplica::result(int) {
-  read_outcome();
+  if (!outcome_current_) synchronize(Deadline::in(copy_patience));
   return {.loss_sum = seen_.data()->loss_sum, .correct = seen_.data()->correct, .count = images_};
 }
 
