@@ -16,7 +16,7 @@ CUstream_st::CUstream_st(int on, unsigned how, int level)
 namespace simt {
 
 // A kernel launch, as the kernels' shim hands it over.
-void enqueue(cudaStream_t stream, std::function<void()> kernel);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel);
 
 }  // namespace simt
 
@@ -163,8 +163,8 @@ using namespace cuda_double;
 
 namespace simt {
 
-void enqueue(cudaStream_t stream, std::function<void()> kernel) {
-  (void)cuda_call<"kernelLaunch">([&] {
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel) {
+  return cuda_call<"kernelLaunch">([&] {
     return with_stream(stream, [&](CUstream_st& on) {
       if (on.device != this_thread().device) {
         return refuse(cudaErrorInvalidResourceHandle,

@@ -34,9 +34,9 @@
 
 namespace simt {
 
-// Provided by the test program: runs `kernel`, now or when the stream's earlier work is done. `kernel` throws
-// Error.
-void enqueue(cudaStream_t stream, std::function<void()> kernel);
+// Provided by the test program: runs `kernel`, now or when the stream's earlier work is done, or says why it
+// could not be launched. `kernel` throws Error.
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel);
 
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -86,15 +86,13 @@ inline bool is_launchable(unsigned blocks, unsigned threads) {
 template <class Body>
 cudaError_t launch(unsigned blocks, unsigned threads, cudaStream_t stream, Body body) {
   if (!is_launchable(blocks, threads)) return cudaErrorInvalidConfiguration;
-  enqueue(stream, [=] { run_cooperative(blocks, threads, body); });
-  return cudaSuccess;
+  return enqueue(stream, [=] { run_cooperative(blocks, threads, body); });
 }
 
 template <class Body>
 cudaError_t launch_independent(unsigned blocks, unsigned threads, cudaStream_t stream, Body body) {
   if (!is_launchable(blocks, threads)) return cudaErrorInvalidConfiguration;
-  enqueue(stream, [=] { run_independent(blocks, threads, body); });
-  return cudaSuccess;
+  return enqueue(stream, [=] { run_independent(blocks, threads, body); });
 }
 
 // A meeting of the threads of a block, or of lanes of a warp.

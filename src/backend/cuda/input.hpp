@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "backend/cuda/drain.hpp"
 #include "backend/cuda/memory.hpp"
 #include "backend/replica.hpp"
 #include "kernels/cuda/step_block.hpp"
@@ -57,6 +58,7 @@ class InputQueue {
   std::uint64_t taken_ = 0;
   const std::uint8_t* dataset_pixels_ = nullptr;
   const std::int32_t* dataset_labels_ = nullptr;
+  Drain drain_{stream_};  // last: goes first
 };
 
 }  // namespace dtrain::backend::cuda

@@ -49,15 +49,6 @@ CudaReplica::CudaReplica(const ReplicaConfig& config)
   settle();
 }
 
-// Nothing may be freed that the device still works with; if it hangs, freeing waits for it no longer.
-CudaReplica::~CudaReplica() {
-  try {
-    settle();
-  } catch (const std::exception&) {
-    cudaGetLastError();
-  }
-}
-
 void CudaReplica::allocate(const Program& largest) {
   const MemoryNeed need = memory_need(config_, layout_, largest);
   const MemoryPolicy policy{

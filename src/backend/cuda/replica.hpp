@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/buckets.hpp"
+#include "backend/cuda/drain.hpp"
 #include "backend/cuda/input.hpp"
 #include "backend/cuda/program.hpp"
 #include "backend/cuda/recorder.hpp"
@@ -18,7 +19,6 @@ namespace dtrain::backend::cuda {
 class CudaReplica final : public Replica {
  public:
   explicit CudaReplica(const ReplicaConfig& config);
-  ~CudaReplica() override;
 
   DeviceStream stream() const override { return {config_.device, stream_.get()}; }
   InputFormat input_format() const override {
@@ -110,6 +110,8 @@ class CudaReplica final : public Replica {
   int images_ = 0;  // of the step so far
   bool outcome_current_ = false;
   bool dataset_held_ = false;
+  Drain drain_{stream_};  // last: goes first
+  Drain side_drain_{side_};
 };
 
 }  // namespace dtrain::backend::cuda
