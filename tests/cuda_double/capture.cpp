@@ -96,8 +96,12 @@ cudaError_t end(cudaStream_t handle, cudaGraph_t* graph) {
     return refuse(cudaErrorStreamCaptureWrongThread, "the capture began on another thread");
   }
   close(capture);
-  if (const cudaError_t bad = invalid(capture)) return bad;
+  if (const cudaError_t bad = invalid(capture)) {
+    capture.graph->end();
+    return bad;
+  }
   if (!all_joined(capture)) {
+    capture.graph->end();
     return refuse(cudaErrorStreamCaptureUnjoined, "work of another stream has not been joined to the origin");
   }
   capture.graph->owned_by_program = true;
@@ -145,12 +149,15 @@ void abandon_capture(CUstream_st& stream) {
   Capture* capture = stream.capture;
   if (capture == nullptr) return;
   capture->invalid = true;
-  if (capture->origin == &stream) close(*capture);
+  if (capture->origin != &stream) return;
+  close(*capture);
+  capture->graph->end();
 }
 
 cudaError_t record_work(CUstream_st& stream, Work work) {
   const std::lock_guard lock(captures().mutex);
   if (const cudaError_t bad = invalid(*stream.capture)) return bad;
+  if (work.recorded) work.recorded(+1);
   add_node(stream, {.work = std::move(work)});
   return cudaSuccess;
 }
@@ -213,7 +220,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   cudaGraph_t made = nullptr;
   const cudaError_t status = cuda_call<"cudaStreamEndCapture", releases>([&] { return end(stream, &made); });
-  if (status != cudaSuccess && made != nullptr) made->alive = false;
+  if (status != cudaSuccess && made != nullptr) made->end();
   if (graph != nullptr) *graph = status == cudaSuccess ? made : nullptr;
   return status;
 }

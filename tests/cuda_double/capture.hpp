@@ -21,6 +21,8 @@ struct CUgraph_st : cuda_double::Object {
 
   std::vector<std::unique_ptr<CUgraphNode_st>> nodes;  // in order of capture
   std::vector<CUstream_st*> lanes;                     // the first is the origin
+
+  void end();  // of the program's use
 };
 
 struct CUgraphExec_st : cuda_double::Object {
@@ -32,6 +34,8 @@ struct CUgraphExec_st : cuda_double::Object {
   std::vector<cuda_double::OperationLog*> logs;
   std::mutex launching;
   const cuda_double::Moment* last_launch = nullptr;
+
+  void end();
 };
 
 namespace cuda_double {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cudnn.h>
+#include <nccl.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +36,9 @@ void normalise(std::size_t rows, std::size_t channels, const float* x, const flo
 void batch_norm_gradient(std::size_t rows, std::size_t channels, const float* x, const float* dy,
                          const float* mean, const float* inverse, const float* scale, float* dx,
                          float* dscale, float* dbias);
+
+// total = values x factor at first, and then total (kind) values x factor. Overwrites `values`.
+void reduce(ncclDataType_t type, ncclRedOp_t kind, double factor, bool first, void* values, std::size_t count,
+            void* total);
 
 }  // namespace cuda_double::dense

@@ -65,7 +65,7 @@ struct Operation {
 std::vector<Operation> operations();  // what has run, in order
 std::vector<Operation> operations(cudaStream_t stream);
 
-// Why the last call on this thread was refused; "" where it was not.
+// Why a call on this thread was refused, the latest time that one was; "" where none was.
 std::string last_refusal();
 
 }  // namespace cuda_double

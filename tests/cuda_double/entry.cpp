@@ -27,6 +27,7 @@ template <class Status>
 Status note(Status status, std::string reason) {
   ThreadState& thread = this_thread();
   thread.refusal = std::move(reason);
+  thread.refusal_site = thread.site;
   thread.refusal_status = static_cast<int>(status);
   return status;
 }
@@ -95,10 +96,7 @@ std::vector<Entry*> all_entries() {
 Kind kind_named(const char* name) { return {name, &entry_named(std::string(name) + " execution")}; }
 
 void set_current(const Entry& entry) {
-  ThreadState& thread = this_thread();
-  thread.site = fmt::format("{} #{}", entry.name(), entry.count() + 1);
-  thread.refusal.clear();
-  thread.refusal_status = 0;
+  this_thread().site = fmt::format("{} #{}", entry.name(), entry.count() + 1);
 }
 
 std::string current_site() { return this_thread().site; }

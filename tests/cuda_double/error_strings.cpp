@@ -112,7 +112,7 @@ const char* with_reason(std::string text, int status) {
   answer = std::move(text);
   const ThreadState& thread = this_thread();
   if (status != 0 && thread.refusal_status == status && !thread.refusal.empty()) {
-    answer += fmt::format(" ({}: {})", thread.site, thread.refusal);
+    answer += fmt::format(" ({}: {})", thread.refusal_site, thread.refusal);
   }
   return answer.c_str();
 }

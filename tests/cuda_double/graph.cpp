@@ -4,12 +4,34 @@
 #include "entry.hpp"
 #include "machine.hpp"
 
+namespace cuda_double {
+namespace {
+
+void tell(const CUgraphNode_st& node, int change) {
+  if (node.work.recorded) node.work.recorded(change);
+}
+
+}  // namespace
+}  // namespace cuda_double
+
 CUgraphExec_st::CUgraphExec_st(const CUgraph_st& graph) : Object("executable graph"), lanes(graph.lanes) {
   for (const auto& node : graph.nodes) nodes.push_back(*node);
+  for (const auto& node : nodes) cuda_double::tell(node, +1);
   for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
     logs.push_back(cuda_double::machine().log());
     if (lane > 0) workers.push_back(std::make_unique<cuda_double::Worker>());
   }
+}
+
+void CUgraph_st::end() {
+  alive = false;
+  for (const auto& node : nodes) cuda_double::tell(*node, -1);
+}
+
+void CUgraphExec_st::end() {
+  alive = false;
+  for (const auto& node : nodes) cuda_double::tell(node, -1);
+  for (const auto& worker : workers) worker->finish();  // what was launched still runs
 }
 
 namespace cuda_double {
@@ -145,8 +167,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
   return cuda_call<"cudaGraphExecDestroy", releases>([&] {
     if (!live(exec)) return refuse(cudaErrorInvalidValue, "no live executable graph");
-    exec->alive = false;
-    for (const auto& worker : exec->workers) worker->finish();  // what was launched still runs
+    exec->end();
     return cudaSuccess;
   });
 }
@@ -154,7 +175,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return cuda_call<"cudaGraphDestroy", releases>([&] {
     if (!live(graph)) return refuse(cudaErrorInvalidValue, "no live graph");
-    graph->alive = false;
+    graph->end();
     return cudaSuccess;
   });
 }

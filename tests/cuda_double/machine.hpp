@@ -121,7 +121,8 @@ struct ThreadState {
   std::uint64_t epoch = 0;
   int device = 0;
   cudaError_t last_error = cudaSuccess;
-  std::string refusal;
+  std::string refusal;  // the latest
+  std::string refusal_site;
   int refusal_status = 0;
   std::string site = "nothing";
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <climits>
 #include <cstdint>
+#include <ctime>
 
 namespace cuda_double {
 
@@ -32,16 +33,23 @@ class Signal {
   }
 
   void wait(std::uint32_t times) const {
-    while (!reached(times)) sleep_unless(times);
+    while (!reached(times)) sleep_unless(times, nullptr);
+  }
+
+  // False when that has not happened within a millisecond or so.
+  bool wait_briefly(std::uint32_t times) const {
+    const timespec moment{0, 1'000'000};
+    if (!reached(times)) sleep_unless(times, &moment);
+    return reached(times);
   }
 
  private:
-  void sleep_unless(std::uint32_t times) const {
+  void sleep_unless(std::uint32_t times, const timespec* longest) const {
     const std::uint32_t seen = count_.load(std::memory_order_relaxed);
-    if (static_cast<std::int32_t>(seen - times) < 0) futex(FUTEX_WAIT_PRIVATE, seen);
+    if (static_cast<std::int32_t>(seen - times) < 0) futex(FUTEX_WAIT_PRIVATE, seen, longest);
   }
-  void futex(int operation, std::uint32_t value) const {
-    syscall(SYS_futex, &count_, operation, value, nullptr, nullptr, 0);
+  void futex(int operation, std::uint32_t value, const timespec* longest = nullptr) const {
+    syscall(SYS_futex, &count_, operation, value, longest, nullptr, 0);
   }
 
   std::atomic<std::uint32_t> count_{0};

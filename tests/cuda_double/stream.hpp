@@ -18,6 +18,8 @@ struct Work {
   bool logged = true;
   const void* target = nullptr;
   std::size_t bytes = 0;
+  // Told of every graph that holds this work (+1), and of its end (-1).
+  std::function<void(int)> recorded{};
 };
 
 }  // namespace cuda_double
