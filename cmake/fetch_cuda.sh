@@ -12,7 +12,7 @@ cuda_wheels=(
 )
 cuda_download='1.2 GB to download, 1.8 GB on disk'
 
-has_gpu() { [[ -e /dev/nvidiactl ]] || nvidia-smi -L 2>/dev/null | grep -q '^GPU '; }
+has_gpu() { [[ -e /dev/nvidiactl ]] || nvidia-smi -L 2>/dev/null | grep '^GPU ' >/dev/null; }
 
 fetched_nvcc() { compgen -G "$1/lib/python3*/site-packages/nvidia/cu13/bin/nvcc"; }
 

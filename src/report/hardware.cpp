@@ -15,13 +15,13 @@ std::string roofline(const Result& result) {
   if (run == nullptr) return {};
   const auto& s = summary_of(result, index);
   std::vector<std::string> parts;
-  if (s.peak_share) {
+  if (s.peak_share && result.model.training_flops_per_image > 0.0) {
     parts.push_back(fmt::format("{}/s of the model, {} of the {} peak", flops(s.model_flops_per_second),
                                 percent(*s.peak_share * 100), config::name(result.options.precision)));
   }
-  if (s.bandwidth_share) {
-    parts.push_back(fmt::format("at least {}/s of memory traffic, {} of the bandwidth",
-                                bytes(s.model_bytes_per_second), percent(*s.bandwidth_share * 100)));
+  if (s.bandwidth_share && result.model.training_bytes_per_image > 0.0) {
+    parts.push_back(fmt::format("at least {:.3g} GB/s of memory traffic, {} of the bandwidth",
+                                s.model_bytes_per_second / 1e9, percent(*s.bandwidth_share * 100)));
   }
   return parts.empty() ? std::string() : fmt::format("{} at N = {}", join(parts, "; "), run->plan.replicas);
 }

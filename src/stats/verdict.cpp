@@ -18,8 +18,8 @@ constexpr double small_loss_percent = 3.0;   // below it nothing limits scaling
 constexpr double noticed_above_full = 0.02;  // efficiency beyond 100 % that is no rounding
 constexpr double large_residual_percent = 5.0;
 constexpr double costly_measuring = 0.01;
-constexpr double clocks_differ = 0.05;             // of a round
-constexpr double least_difference_seconds = 0.02;  // threads wake up and go to sleep around a round
+constexpr double clocks_differ = 0.05;            // of a round
+constexpr double least_seconds_for_clocks = 0.5;  // threads wake up and go to sleep around a round
 
 // A thing that costs time, in words that follow "is".
 struct Cause {
@@ -161,10 +161,10 @@ void warn_of_clocks(const RunSamples& run, std::vector<std::string>& out) {
   const measure::RoundSample* worst = nullptr;
   double most = 0.0;
   for (const auto& round : run.rounds) {
-    const double difference = std::abs(round.wall_seconds - round.seconds);
-    if (round.wall_seconds <= 0.0 || difference < least_difference_seconds) continue;
-    if (difference / round.wall_seconds <= std::max(most, clocks_differ)) continue;
-    most = difference / round.wall_seconds;
+    if (round.wall_seconds < least_seconds_for_clocks) continue;
+    const double share = std::abs(round.wall_seconds - round.seconds) / round.wall_seconds;
+    if (share <= std::max(most, clocks_differ)) continue;
+    most = share;
     worst = &round;
   }
   if (worst == nullptr) return;
