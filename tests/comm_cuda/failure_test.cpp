@@ -260,14 +260,30 @@ TEST_F(NcclFailure, TwoRanksOnOneGpuAreRefusedBeforeNcclIsAsked) {
 
 // Nobody is missing: a GPU does not come to the collective that its rank has started.
 TEST_F(NcclFailure, AGpuThatHangsIsGivenUp) {
-  const auto errors = run_gpus(nccl(), 2, [](Communicator& communicator, Gpu& gpu) {
+  std::atomic<bool> hung{false};
+  const auto errors = run_gpus(nccl(), 2, [&](Communicator& communicator, Gpu& gpu) {
     const auto data = gpu.upload(std::vector<float>(100));
     step(communicator, data, ample());
-    if (communicator.rank() == 0) cuda_double::hang_nccl_rank(1);
-    communicator.barrier(ample());
-    step(communicator, data, soon());
+    if (communicator.rank() == 0) {
+      cuda_double::hang_nccl_rank(1);
+      hung = true;
+    }
+    wait_for(hung);
+    step(communicator, data, communicator.rank() == 0 ? soon() : ample());
   });
-  EXPECT_THAT(errors, Each(AllOf(HasSubstr("did not"), HasSubstr("within"), HasSubstr("waited"))));
+  EXPECT_THAT(errors, Each(std::string("the all-reduce did not end within 0.2 s (rank 0 waited; no rank is "
+                                       "known to be late)")));
+}
+
+// The double notices when ranks disagree, and tells it the way NCCL tells of what happens in the background.
+TEST_F(NcclFailure, AnAsynchronousErrorEndsTheGroup) {
+  const auto errors = run_gpus(nccl(), 3, [](Communicator& communicator, Gpu& gpu) {
+    const auto data = gpu.upload(std::vector<float>(100));
+    step(communicator, data, ample());
+    step(communicator, data.first(communicator.rank() == 2 ? 99 : 100), ample());
+  });
+  EXPECT_THAT(errors[0], AllOf(StartsWith("rank "), HasSubstr("NCCL failed in the all-reduce: ")));
+  EXPECT_THAT(errors, Each(errors[0]));
 }
 
 TEST_F(NcclFailure, WithoutARosterNobodyIsNamed) {

@@ -163,7 +163,7 @@ void NcclEndpoint::abandon(const std::string& when) {
 }
 
 void NcclEndpoint::leave(bool recorded, const Deadline& deadline) {
-  const auto ending = handle_.finish(deadline);
+  const auto ending = handle_.finish(deadline, [roster = roster_] { return roster->failed(); });
   if (recorded || ending == nullptr) return;
   const bool over = ending->wait_until(deadline.at());
   if (over && ending->clean()) return;

@@ -42,7 +42,7 @@ class NcclGroup final : public LocalGroup {
     if (mine) throw std::logic_error(fmt::format("rank {} joins twice", rank));
     for (std::size_t other = 0; other < devices_.size(); ++other) {
       if (devices_[other] != device) continue;
-      const auto [low, high] = std::minmax(rank, static_cast<int>(other));
+      const auto [low, high] = std::minmax({rank, static_cast<int>(other)});
       throw environment_error(
           fmt::format("ranks {} and {} are both on GPU {}, and NCCL takes one rank a GPU", low, high, device),
           "give every replica a GPU of its own; with --oversubscribe replicas share one, and communicate "

@@ -14,10 +14,10 @@ void NcclHandle::abort() noexcept {
   }
 }
 
-std::shared_ptr<Ending> NcclHandle::finish(const Deadline& deadline) {
+std::shared_ptr<Ending> NcclHandle::finish(const Deadline& deadline, const std::function<bool()>& hopeless) {
   const std::lock_guard lock(mutex_);
   if (std::exchange(ended_, true) || get() == nullptr) return nullptr;
-  return retirement_->finish(place_, device_, deadline);
+  return retirement_->finish(place_, device_, deadline, hopeless);
 }
 
 }  // namespace dtrain::comm

@@ -42,8 +42,8 @@ class NcclHandle {
 
   // Ends whatever it does, on the device too; returns before that is over.
   void abort() noexcept;
-  // The regular end.
-  std::shared_ptr<Ending> finish(const Deadline& deadline);
+  // The regular end, as Retirement has it.
+  std::shared_ptr<Ending> finish(const Deadline& deadline, const std::function<bool()>& hopeless);
 
  private:
   ncclComm_t get() const { return std::atomic_ref(*place_).load(std::memory_order_acquire); }

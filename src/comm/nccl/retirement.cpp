@@ -17,9 +17,9 @@ ncclComm_t communicator_at(const NcclPlace& place) {
 }
 
 // Whether all that was started has been done.
-bool finalize(ncclComm_t communicator, const Deadline& deadline) {
+bool finalize(ncclComm_t communicator, const Deadline& deadline, const std::function<bool()>& hopeless) {
   ncclResult_t state = ncclCommFinalize(communicator);
-  while (state == ncclInProgress && !deadline.passed()) {
+  while (state == ncclInProgress && !deadline.passed() && !hopeless()) {
     std::this_thread::sleep_for(std::chrono::microseconds(50));
     const ncclResult_t asked = ncclCommGetAsyncError(communicator, &state);
     if (asked != ncclSuccess) state = asked;
@@ -61,11 +61,12 @@ std::shared_ptr<Ending> Retirement::abort(const NcclPlace& place, int device) {
   });
 }
 
-std::shared_ptr<Ending> Retirement::finish(const NcclPlace& place, int device, const Deadline& deadline) {
-  return start([place, device, deadline] {
+std::shared_ptr<Ending> Retirement::finish(const NcclPlace& place, int device, const Deadline& deadline,
+                                           const std::function<bool()>& hopeless) {
+  return start([place, device, deadline, hopeless] {
     DTRAIN_CUDA_QUIETLY(cudaSetDevice(device));
     const ncclComm_t communicator = communicator_at(place);
-    const bool clean = finalize(communicator, deadline);
+    const bool clean = finalize(communicator, deadline, hopeless);
     if (clean) {
       DTRAIN_CUDA_QUIETLY(ncclCommDestroy(communicator));
     } else {

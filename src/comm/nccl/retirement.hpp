@@ -3,6 +3,7 @@
 #include <nccl.h>
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -42,8 +43,10 @@ class Retirement {
 
   // Whatever the communicator is doing ends at once.
   std::shared_ptr<Ending> abort(const NcclPlace& place, int device);
-  // Lets it end what was started; aborts it when that has not happened by the deadline.
-  std::shared_ptr<Ending> finish(const NcclPlace& place, int device, const Deadline& deadline);
+  // Lets it end what was started, together with the other ranks; aborts it when that has not happened by the
+  // deadline, or when `hopeless` says that it will not.
+  std::shared_ptr<Ending> finish(const NcclPlace& place, int device, const Deadline& deadline,
+                                 const std::function<bool()>& hopeless);
 
  private:
   struct Task {
