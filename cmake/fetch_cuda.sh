@@ -6,7 +6,7 @@
 # All of one release: a newer compiler would ask for a newer driver.
 cuda_wheels=(
   nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88     # to compile
-  nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-cuda-culibos==13.0.85 nvidia-nvtx==13.0.85
+  nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-nvtx==13.0.85
   nvidia-cudnn-cu13==9.19.0.56 nvidia-nccl-cu13==2.28.9
   nvidia-cuda-nvrtc==13.0.88 nvidia-nvjitlink==13.0.88 nvidia-cublas==13.1.0.3 # that cuDNN opens when it runs
 )

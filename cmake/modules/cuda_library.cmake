@@ -6,7 +6,7 @@ function(find_cuda_library prefix folder header library soname)
     list(APPEND hints ${directory}/.. ${directory}/../../${folder})
   endforeach()
   find_path(${prefix}_INCLUDE_DIR ${header} HINTS ${hints} PATH_SUFFIXES include)
-  find_library(${prefix}_LIBRARY NAMES ${library} ${soname} HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR}
+  find_library(${prefix}_LIBRARY NAMES ${library} ${soname} NAMES_PER_DIR HINTS ${hints} ${CUDAToolkit_LIBRARY_DIR}
                PATH_SUFFIXES lib lib64)
   mark_as_advanced(${prefix}_INCLUDE_DIR ${prefix}_LIBRARY)
   if(NOT ${prefix}_INCLUDE_DIR OR NOT ${prefix}_LIBRARY)

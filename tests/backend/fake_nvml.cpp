@@ -1,5 +1,5 @@
-// Stands for libnvidia-ml.so.1: one GPU, whose state the environment describes. Declarations follow NVML's
-// documented binary interface.
+// Stands for libnvidia-ml.so.1: GPUs that are all in the state that the environment describes. Declarations
+// follow NVML's documented binary interface.
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -43,7 +43,7 @@ NVML nvmlSystemGetDriverVersion(char* text, unsigned length) {
 NVML nvmlDeviceGetHandleByPciBusId_v2(const char* bus_id, void** device) {
   static int gpu = 0;
   *device = &gpu;
-  return std::strcmp(bus_id, "00000000:65:00.0") == 0 ? 0 : not_found;
+  return std::strcmp(bus_id, "00000000:01:00.0") != 0 ? 0 : not_found;
 }
 NVML nvmlDeviceGetClockInfo(void*, int which, unsigned* mhz) {
   return which == 1 ? give("FAKE_NVML_CLOCK", 1980, mhz) : not_supported;

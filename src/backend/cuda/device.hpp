@@ -15,6 +15,6 @@ std::string version_text(int version);
 // or all of them hidden. `nvml` may be null: then a context is made on each, to ask for its free memory.
 std::vector<DeviceInfo> read_devices(const Nvml* nvml);
 
-std::string bus_id(int device);  // "00000000:65:00.0", what NVML knows the device by
+std::string bus_id(int device);  // "0000:65:00.0", what NVML knows the device by
 
 }  // namespace dtrain::backend::cuda
