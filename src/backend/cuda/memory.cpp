@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "base/error.hpp"
+
 namespace dtrain::backend::cuda {
 
 namespace {
@@ -80,7 +82,18 @@ void* DeviceMemory::allocate(std::size_t bytes) {
   DTRAIN_CUDA(status);
   blocks_.push_back(block);
   held_ += bytes;
+  if (pool_ != nullptr) await_allocation();
   return block;
+}
+
+// What comes from a pool is there for work behind it on this stream; now it is there for all.
+void DeviceMemory::await_allocation() {
+  constexpr Seconds patience{20.0};
+  const Event there = make_event();
+  DTRAIN_CUDA(cudaEventRecord(there.get(), stream_));
+  if (wait_for(there.get(), Deadline::in(patience))) return;
+  throw run_error(fmt::format("GPU {} has not given memory for {:g} s", device_, patience.count()),
+                  "look at `dtrain info` and the system's log for a failed GPU");
 }
 
 std::size_t DeviceMemory::peak() const {

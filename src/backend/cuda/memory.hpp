@@ -53,6 +53,7 @@ class DeviceMemory {
 
  private:
   void* allocate(std::size_t bytes);
+  void await_allocation();
   void free_all() noexcept;
 
   int device_;
