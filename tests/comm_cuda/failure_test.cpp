@@ -275,6 +275,17 @@ TEST_F(NcclFailure, AGpuThatHangsIsGivenUp) {
                                        "known to be late)")));
 }
 
+TEST_F(NcclFailure, AGpuThatFailsEndsTheGroup) {
+  cuda_double::fail("ncclAllReduce execution", 3, cudaErrorIllegalAddress);
+  const auto errors = run_gpus(nccl(), 2, [](Communicator& communicator, Gpu& gpu) {
+    const auto data = gpu.upload(std::vector<float>(100));
+    step(communicator, data, ample());
+    step(communicator, data, ample());
+  });
+  EXPECT_THAT(errors[0], AllOf(StartsWith("rank "), HasSubstr("illegal")));
+  EXPECT_THAT(errors, Each(errors[0]));
+}
+
 // The double notices when ranks disagree, and tells it the way NCCL tells of what happens in the background.
 TEST_F(NcclFailure, AnAsynchronousErrorEndsTheGroup) {
   const auto errors = run_gpus(nccl(), 3, [](Communicator& communicator, Gpu& gpu) {
