@@ -11,6 +11,14 @@ void fail(std::string_view call, int nth, cudaError_t status) { entry_named(call
 void fail(std::string_view call, int nth, cudnnStatus_t status) { entry_named(call).fail(nth, status); }
 void fail(std::string_view call, int nth, ncclResult_t status) { entry_named(call).fail(nth, status); }
 
+void fail(std::string_view call, int nth) {
+  if (call.starts_with("cudnn")) return fail(call, nth, CUDNN_STATUS_EXECUTION_FAILED);
+  if (call.ends_with(" execution")) return fail(call, nth, cudaErrorIllegalAddress);
+  if (call.starts_with("nccl")) return fail(call, nth, ncclSystemError);
+  if (call.find("lloc") != std::string_view::npos) return fail(call, nth, cudaErrorMemoryAllocation);
+  fail(call, nth, cudaErrorUnknown);
+}
+
 void slow(std::string_view call, std::chrono::milliseconds delay) {
   entry_named(call).slow(static_cast<int>(delay.count()));
 }

@@ -34,7 +34,8 @@ void reset(const Setup& setup = {});
 void fail(std::string_view call, int nth, cudaError_t status);
 void fail(std::string_view call, int nth, cudnnStatus_t status);
 void fail(std::string_view call, int nth, ncclResult_t status);
-std::vector<std::string> faults_left();  // what did not come to pass, "cudaMalloc #3"
+void fail(std::string_view call, int nth);  // with a status that is usual for the call
+std::vector<std::string> faults_left();     // what did not come to pass, "cudaMalloc #3"
 
 // Every call of this entry point (or execution on a stream) takes that much longer.
 void slow(std::string_view call, std::chrono::milliseconds delay);

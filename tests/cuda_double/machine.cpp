@@ -23,6 +23,12 @@ std::uint64_t next_epoch() {
   return ++epoch;
 }
 
+template <class T>
+void destroy(std::atomic<T*>& first) {
+  for (T* item = first.load(std::memory_order_acquire); item != nullptr;)
+    delete std::exchange(item, item->next);
+}
+
 void start(const Setup& setup) {
   auto* fresh = new Machine(setup);
   current_machine().store(fresh, std::memory_order_release);
@@ -32,6 +38,8 @@ void start(const Setup& setup) {
 }  // namespace
 
 Object::Object(const char* what, std::string detail) : kind(what), site(current_site()) {
+  static std::atomic<std::uint64_t> next_number{0};
+  number = next_number.fetch_add(1, std::memory_order_relaxed);
   if (!detail.empty()) site += " (" + detail + ")";
 }
 
@@ -61,29 +69,39 @@ Machine::Machine(const Setup& asked)
 
 Machine::~Machine() {
   nccl->abort_all();
-  for (auto* stream : all<CUstream_st>()) stream->worker.finish();
-  for (auto* stream : all<CUstream_st>()) stream->worker.wait_for_end();
-  objects_.clear();
-  for (Moment* moment = moments_.load(std::memory_order_acquire); moment != nullptr;) {
-    delete std::exchange(moment, moment->next);
-  }
+  const auto running = streams();
+  for (auto* stream : running) stream->worker.finish();
+  for (auto* stream : running) stream->worker.wait_for_end();
+  destroy(objects_);
+  destroy(streams_);
+  destroy(moments_);
 }
 
 std::vector<Leak> Machine::leaks() {
-  std::vector<Leak> found;
-  const std::lock_guard lock(objects_mutex_);
-  for (const auto& object : objects_) {
-    if (live(object.get()) && object->owned_by_program) found.push_back({object->kind, object->site});
+  std::vector<const Object*> left;
+  for (const auto* first : {&objects_, &streams_}) {
+    for (const Object* object = first->load(std::memory_order_acquire); object != nullptr;
+         object = object->next) {
+      if (live(object) && object->owned_by_program) left.push_back(object);
+    }
   }
+  std::sort(left.begin(), left.end(), [](const auto* a, const auto* b) { return a->number < b->number; });
+  std::vector<Leak> found;
+  for (const Object* object : left) found.push_back({object->kind, object->site});
   return found;
+}
+
+std::vector<CUstream_st*> Machine::streams() {
+  std::vector<CUstream_st*> all;
+  for (Object* object = streams_.load(std::memory_order_acquire); object != nullptr; object = object->next) {
+    all.push_back(static_cast<CUstream_st*>(object));
+  }
+  return all;
 }
 
 Moment* Machine::moment() {
   auto* fresh = new Moment;
-  fresh->next = moments_.load(std::memory_order_relaxed);
-  while (!moments_.compare_exchange_weak(fresh->next, fresh, std::memory_order_release,
-                                         std::memory_order_relaxed)) {
-  }
+  push(moments_, fresh);
   return fresh;
 }
 

@@ -25,6 +25,8 @@ struct Object {
   std::string site;
   std::atomic<bool> alive{true};
   bool owned_by_program = true;  // otherwise it is no leak
+  std::uint64_t number;          // in order of making
+  Object* next = nullptr;
 };
 
 template <class T>
@@ -71,23 +73,15 @@ class Machine {
   explicit Machine(const Setup& setup);
   ~Machine();  // ends all work
 
+  // Takes no lock either; what a stream's thread may see lives until reset.
   template <class T, class... Arguments>
   T* make(Arguments&&... arguments) {
-    auto owned = std::make_unique<T>(std::forward<Arguments>(arguments)...);
-    T* object = owned.get();
-    const std::lock_guard lock(objects_mutex_);
-    objects_.push_back(std::move(owned));
+    auto* object = new T(std::forward<Arguments>(arguments)...);
+    constexpr bool stream = std::is_same_v<T, CUstream_st>;
+    push<Object>(stream ? streams_ : objects_, object);
     return object;
   }
-  template <class T>
-  std::vector<T*> all() {
-    std::vector<T*> found;
-    const std::lock_guard lock(objects_mutex_);
-    for (const auto& object : objects_) {
-      if (auto* match = dynamic_cast<T*>(object.get())) found.push_back(match);
-    }
-    return found;
-  }
+  std::vector<CUstream_st*> streams();  // live or not
   std::vector<Leak> leaks();
 
   Moment* moment();
@@ -107,8 +101,17 @@ class Machine {
   std::atomic<std::uint64_t> next_order{0};
 
  private:
-  std::mutex objects_mutex_;
-  std::vector<std::unique_ptr<Object>> objects_;
+  // Of objects that know their next.
+  template <class T>
+  static void push(std::atomic<T*>& first, T* item) {
+    item->next = first.load(std::memory_order_relaxed);
+    while (!first.compare_exchange_weak(item->next, item, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+    }
+  }
+
+  std::atomic<Object*> objects_{nullptr};
+  std::atomic<Object*> streams_{nullptr};
   std::atomic<Moment*> moments_{nullptr};
   std::mutex logs_mutex_;
   std::vector<std::unique_ptr<OperationLog>> logs_;

@@ -41,19 +41,11 @@ ncclResult_t unhandled(cudaError_t status) {
                 fmt::format("{} ({})", cudaGetErrorName(status), this_thread().refusal));
 }
 
-// Unlike the system's, never given to another thread.
-std::uint64_t thread_number() {
-  static std::atomic<std::uint64_t> next{0};
-  thread_local const std::uint64_t own = ++next;
-  return own;
-}
-
-// A thread that calls for several ranks without a group would wait for itself.
-ncclResult_t check_thread(ncclComm& communicator) {
+// A thread that calls for several ranks without a group would wait for itself. Kept by thread, without a
+// lock.
+ncclResult_t check_thread(const ncclComm& communicator) {
   if (in_group()) return ncclSuccess;
-  Clique& clique = *communicator.clique;
-  const std::lock_guard lock(clique.mutex);
-  const auto [called, first] = clique.ungrouped.emplace(thread_number(), communicator.rank);
+  const auto [called, first] = this_group().ungrouped.emplace(communicator.clique, communicator.rank);
   if (first || called->second == communicator.rank) return ncclSuccess;
   return refuse(ncclInvalidUsage, fmt::format("one thread calls for ranks {} and {} without a group",
                                               called->second, communicator.rank));

@@ -18,25 +18,6 @@ ncclComm::ncclComm(int its_rank, int its_device, bool blocks)
 namespace cuda_double {
 namespace {
 
-NcclWorld& world() { return *machine().nccl; }
-
-ncclResult_t require_machine() {
-  const Setup& setup = machine().setup;
-  if (!setup.driver || setup.devices == 0)
-    return refuse(ncclUnhandledCudaError, "there is no driver or no device");
-  if (machine().fault(this_thread().device) != cudaSuccess) {
-    return refuse(ncclUnhandledCudaError, "the device is spoiled by an earlier fault");
-  }
-  return ncclSuccess;
-}
-
-Clique& clique_of(const ncclUniqueId& id, int size) {
-  const std::lock_guard lock(world().mutex);
-  Clique*& clique = world().cliques[std::string(id.internal, sizeof id.internal)];
-  if (clique == nullptr) clique = machine().make<Clique>(size);
-  return *clique;
-}
-
 std::optional<std::pair<int, int>> same_device(const std::vector<ncclComm*>& ranks) {
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     for (std::size_t j = i + 1; j < ranks.size(); ++j) {
@@ -44,6 +25,18 @@ std::optional<std::pair<int, int>> same_device(const std::vector<ncclComm*>& ran
     }
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+ncclResult_t require_gpu() {
+  const Setup& setup = machine().setup;
+  if (!setup.driver || setup.devices == 0)
+    return refuse(ncclUnhandledCudaError, "there is no driver or no device");
+  if (machine().fault(this_thread().device) != cudaSuccess) {
+    return refuse(ncclUnhandledCudaError, "the device is spoiled by an earlier fault");
+  }
+  return ncclSuccess;
 }
 
 ncclResult_t join(Clique& clique, ncclComm& communicator, int size) {
@@ -64,6 +57,29 @@ ncclResult_t join(Clique& clique, ncclComm& communicator, int size) {
   }
   clique.complete.raise();
   return ncclSuccess;
+}
+
+ncclResult_t blocking_of(const ncclConfig_t* config, bool* blocking) {
+  if (config == nullptr) return ncclSuccess;
+  if (config->size != sizeof(ncclConfig_t) || config->magic != 0xcafebeef) {
+    return refuse(ncclInvalidArgument, "the configuration was not initialised");
+  }
+  if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1) {
+    return refuse(ncclInvalidArgument, "blocking is 0 or 1");
+  }
+  if (config->blocking != NCCL_CONFIG_UNDEF_INT) *blocking = config->blocking == 1;
+  return ncclSuccess;
+}
+
+namespace {
+
+NcclWorld& world() { return *machine().nccl; }
+
+Clique& clique_of(const ncclUniqueId& id, int size) {
+  const std::lock_guard lock(world().mutex);
+  Clique*& clique = world().cliques[std::string(id.internal, sizeof id.internal)];
+  if (clique == nullptr) clique = machine().make<Clique>(size);
+  return *clique;
 }
 
 ncclResult_t failure_of(const Clique& clique) {
@@ -88,21 +104,9 @@ ncclResult_t await_others(ncclComm& communicator, ncclComm_t* place) {
                 "all ranks to join");
 }
 
-ncclResult_t blocking_of(const ncclConfig_t* config, bool* blocking) {
-  if (config == nullptr) return ncclSuccess;
-  if (config->size != sizeof(ncclConfig_t) || config->magic != 0xcafebeef) {
-    return refuse(ncclInvalidArgument, "the configuration was not initialised");
-  }
-  if (config->blocking != NCCL_CONFIG_UNDEF_INT && config->blocking != 0 && config->blocking != 1) {
-    return refuse(ncclInvalidArgument, "blocking is 0 or 1");
-  }
-  if (config->blocking != NCCL_CONFIG_UNDEF_INT) *blocking = config->blocking == 1;
-  return ncclSuccess;
-}
-
 ncclResult_t init_rank(ncclComm_t* place, int size, const ncclUniqueId& id, int rank,
                        const ncclConfig_t* config) {
-  if (const ncclResult_t bad = require_machine()) return bad;
+  if (const ncclResult_t bad = require_gpu()) return bad;
   if (place == nullptr || size < 1 || rank < 0 || rank >= size) {
     return refuse(ncclInvalidArgument, fmt::format("rank {} of {}", rank, size));
   }
@@ -119,7 +123,7 @@ ncclResult_t init_rank(ncclComm_t* place, int size, const ncclUniqueId& id, int 
 }
 
 ncclResult_t init_all(ncclComm_t* places, int count, const int* devices) {
-  if (const ncclResult_t bad = require_machine()) return bad;
+  if (const ncclResult_t bad = require_gpu()) return bad;
   if (places == nullptr || count < 1 || count > machine().setup.devices) {
     return refuse(ncclInvalidArgument, fmt::format("{} ranks on {} devices", count, machine().setup.devices));
   }
@@ -152,59 +156,6 @@ void wait_until(Condition condition) {
   while (!condition() && !world().over) std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
-bool complete(const std::vector<SplitRequest>& requests) {
-  return std::all_of(requests.begin(), requests.end(),
-                     [](const SplitRequest& request) { return request.made; });
-}
-
-// Once all ranks of the parent have asked; its mutex is held.
-void make_children(const std::vector<SplitRequest>& requests) {
-  std::map<int, std::vector<SplitRequest>> by_color;
-  for (const SplitRequest& request : requests) {
-    if (request.child != nullptr) by_color[request.color].push_back(request);
-  }
-  for (auto& [color, members] : by_color) {
-    std::stable_sort(members.begin(), members.end(),
-                     [](const auto& a, const auto& b) { return a.key < b.key; });
-    const int size = static_cast<int>(members.size());
-    auto* clique = machine().make<Clique>(size);
-    for (int rank = 0; rank < size; ++rank) {
-      ncclComm& child = *members[static_cast<std::size_t>(rank)].child;
-      child.rank = rank;
-      (void)join(*clique, child, size);
-    }
-  }
-}
-
-ncclResult_t split(ncclComm& parent, int color, int key, ncclComm_t* place, const ncclConfig_t* config) {
-  if (place == nullptr || (color < 0 && color != NCCL_SPLIT_NOCOLOR)) {
-    return refuse(ncclInvalidArgument, "no place for the communicator, or a negative colour");
-  }
-  bool blocking = parent.blocking;
-  if (const ncclResult_t bad = blocking_of(config, &blocking)) return bad;
-  ncclComm* child = nullptr;
-  if (color != NCCL_SPLIT_NOCOLOR) child = machine().make<ncclComm>(parent.rank, parent.device, blocking);
-  const std::vector<SplitRequest>* requests = nullptr;
-  {
-    const std::lock_guard lock(parent.clique->mutex);
-    auto& all = parent.clique->splits[parent.splits++];
-    all.resize(parent.clique->ranks.size());
-    all[static_cast<std::size_t>(parent.rank)] = {child, color, key, true};
-    if (complete(all)) make_children(all);
-    requests = &all;
-  }
-  *place = child;
-  const auto done = [&clique = *parent.clique, requests] {
-    const std::lock_guard lock(clique.mutex);
-    return complete(*requests);
-  };
-  if (parent.blocking)
-    return settle(
-        done, [] { return ncclSuccess; }, "all ranks to split");
-  parent.splitting = requests;
-  return ncclInProgress;
-}
-
 ncclResult_t finalize_communicator(ncclComm& communicator) {
   if (communicator.finalized) return refuse(ncclInvalidArgument, "finalized twice");
   communicator.finalized = true;
@@ -224,22 +175,8 @@ ncclResult_t abort(ncclComm_t communicator) {
   if (!live(communicator)) return refuse(ncclInvalidArgument, "no live communicator");
   communicator->aborted.store(true);
   wait_until([&] { return let_go(*communicator); });
+  for (Object* registration : communicator->registrations) registration->alive = false;
   communicator->alive = false;
-  return ncclSuccess;
-}
-
-struct Registration : Object {
-  Registration(ncclComm_t by, std::size_t bytes)
-      : Object("nccl registration", fmt::format("{} bytes", bytes)), communicator(by) {}
-  ncclComm_t communicator;
-};
-
-ncclResult_t register_buffer(ncclComm& communicator, void* buffer, std::size_t bytes, void** handle) {
-  if (handle == nullptr) return refuse(ncclInvalidArgument, "no place for the handle");
-  if (require_device_memory(buffer, bytes, communicator.device, "the buffer") != cudaSuccess) {
-    return refuse(ncclInvalidArgument, this_thread().refusal);
-  }
-  *handle = machine().make<Registration>(&communicator, bytes);
   return ncclSuccess;
 }
 
@@ -323,14 +260,6 @@ ncclResult_t ncclCommInitAll(ncclComm_t* communicators, int count, const int* de
       [&] { return init_all(communicators, count, devices); });
 }
 
-ncclResult_t ncclCommSplit(ncclComm_t communicator, int color, int key, ncclComm_t* child,
-                           ncclConfig_t* config) {
-  return library_call<"ncclCommSplit", ncclResult_t>([&] {
-    const ncclResult_t bad = ready(communicator);
-    return bad != ncclSuccess ? bad : split(*communicator, color, key, child, config);
-  });
-}
-
 ncclResult_t ncclCommFinalize(ncclComm_t communicator) {
   return library_call<"ncclCommFinalize", ncclResult_t>([&] {
     const ncclResult_t bad = ready(communicator);
@@ -369,67 +298,6 @@ ncclResult_t ncclCommUserRank(const ncclComm_t communicator, int* rank) {
 ncclResult_t ncclCommCuDevice(const ncclComm_t communicator, int* device) {
   return library_call<"ncclCommCuDevice", ncclResult_t>(
       [&] { return ask(communicator, device, live(communicator) ? communicator->device : -1); });
-}
-
-ncclResult_t ncclCommRegister(const ncclComm_t communicator, void* buffer, size_t bytes, void** handle) {
-  return library_call<"ncclCommRegister", ncclResult_t>([&] {
-    const ncclResult_t bad = ready(communicator);
-    return bad != ncclSuccess ? bad : register_buffer(*communicator, buffer, bytes, handle);
-  });
-}
-
-ncclResult_t ncclCommDeregister(const ncclComm_t communicator, void* handle) {
-  return library_call<"ncclCommDeregister", ncclResult_t>(
-      [&] {
-        auto* registration = static_cast<Registration*>(handle);
-        if (!live(communicator) || !live(registration) || registration->communicator != communicator) {
-          return refuse(ncclInvalidArgument, "not registered with this communicator");
-        }
-        registration->alive = false;
-        return ncclSuccess;
-      },
-      true);
-}
-
-ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
-                                      ncclScalarResidence_t residence, ncclComm_t communicator) {
-  return library_call<"ncclRedOpCreatePreMulSum", ncclResult_t>([&] {
-    if (const ncclResult_t bad = ready(communicator)) return bad;
-    if (op == nullptr || scalar == nullptr || residence != ncclScalarHostImmediate ||
-        (type != ncclFloat32 && type != ncclFloat64)) {
-      return refuse(ncclInvalidArgument, "the double knows factors of the host, in fp32 or fp64");
-    }
-    const double factor = type == ncclFloat64 ? *static_cast<double*>(scalar)
-                                              : static_cast<double>(*static_cast<float*>(scalar));
-    *op = static_cast<ncclRedOp_t>(ncclNumOps + communicator->reductions.size());
-    communicator->reductions.push_back({ncclSum, factor});
-    return ncclSuccess;
-  });
-}
-
-ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t communicator) {
-  return library_call<"ncclRedOpDestroy", ncclResult_t>([&] {
-    const bool known = live(communicator) && op >= ncclNumOps &&
-                       static_cast<std::size_t>(op - ncclNumOps) < communicator->reductions.size();
-    return known ? ncclSuccess : refuse(ncclInvalidArgument, "no such reduction");
-  });
-}
-
-ncclResult_t ncclMemAlloc(void** address, size_t bytes) {
-  return library_call<"ncclMemAlloc", ncclResult_t>([&] {
-    if (const ncclResult_t bad = require_machine()) return bad;
-    const cudaError_t status = allocate_device_memory(address, bytes, "device memory of nccl", true);
-    return status == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, this_thread().refusal);
-  });
-}
-
-ncclResult_t ncclMemFree(void* address) {
-  return library_call<"ncclMemFree", ncclResult_t>(
-      [&] {
-        const cudaError_t status = free_device_memory(address, true);
-        return status == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, this_thread().refusal);
-      },
-      true);
 }
 
 const char* ncclGetLastError(ncclComm_t) {

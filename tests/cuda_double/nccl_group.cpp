@@ -69,7 +69,7 @@ ncclResult_t end_group() {
   Group& group = this_group();
   if (group.depth == 0) return refuse(ncclInvalidUsage, "a group ends that was not started");
   if (--group.depth > 0) return ncclSuccess;
-  const Group ended = std::exchange(group, {group.epoch, 0, ncclSuccess, {}, {}});
+  const Group ended = std::exchange(group, {group.epoch, 0, ncclSuccess, {}, {}, group.ungrouped});
   if (ended.error != ncclSuccess) return refuse(ended.error, "a call of the group was refused");
   if (mixed(ended)) return refuse(ncclInvalidUsage, "a group of collectives and of making communicators");
   for (const GroupedWait& one : ended.waits) {
@@ -83,7 +83,7 @@ ncclResult_t end_group() {
 
 Group& this_group() {
   thread_local Group group;
-  if (group.epoch != machine().epoch) group = {machine().epoch, 0, ncclSuccess, {}, {}};
+  if (group.epoch != machine().epoch) group = {machine().epoch, 0, ncclSuccess, {}, {}, {}};
   return group;
 }
 

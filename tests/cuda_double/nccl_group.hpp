@@ -24,6 +24,7 @@ struct Group {
   ncclResult_t error = ncclSuccess;
   std::vector<GroupedCall> calls;
   std::vector<GroupedWait> waits;
+  std::map<const Clique*, int> ungrouped;  // the rank that this thread has called for without a group
 };
 Group& this_group();
 
@@ -32,5 +33,10 @@ ncclResult_t issue(GroupedCall call);
 
 ncclResult_t enqueue_transfers(ncclComm& communicator, CUstream_st& stream, std::vector<Transfer> together);
 ncclResult_t enqueue_work(ncclComm& communicator, CUstream_st& stream, struct Work work);
+
+ncclResult_t require_gpu();  // refused without driver or device, or when the device is spoiled
+ncclResult_t join(Clique& clique, ncclComm& communicator, int size);
+ncclResult_t blocking_of(const ncclConfig_t* config, bool* blocking);  // left alone where it does not say
+bool complete(const std::vector<SplitRequest>& requests);
 
 }  // namespace cuda_double

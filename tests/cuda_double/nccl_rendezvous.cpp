@@ -61,6 +61,7 @@ std::vector<std::byte> reduced(const Round& round, const Contribution& own, std:
                                std::size_t to) {
   const std::size_t size = bytes_of(own.type);
   std::vector<std::byte> total((to - from) * size);
+  if (total.empty()) return total;  // more ranks than elements
   std::vector<std::byte> one(total.size());
   bool first = true;
   for (const Contribution& other : round.contributions) {
@@ -84,7 +85,8 @@ void read_others(Round& round, const Contribution& own, std::size_t rank) {
   if (own.name == "ncclAllReduce") {
     const std::size_t from = own.count * rank / ranks;
     const auto share = reduced(round, own, from, own.count * (rank + 1) / ranks);
-    std::memcpy(round.result.data() + from * bytes_of(own.type), share.data(), share.size());
+    std::copy(share.begin(), share.end(),
+              round.result.begin() + static_cast<std::ptrdiff_t>(from * bytes_of(own.type)));
   } else if (own.name == "ncclReduceScatter") {
     const auto block = reduced(round, own, own.count * rank, own.count * (rank + 1));
     std::memcpy(to, block.data(), bytes);
@@ -146,7 +148,7 @@ bool Contribution::matches(const Contribution& other) const {
          reduction.kind == other.reduction.kind;
 }
 
-Round& Clique::round(std::uint64_t number) { return rounds.try_emplace(number, size()).first->second; }
+Round& Clique::round(std::uint64_t which) { return rounds.try_emplace(which, size()).first->second; }
 
 void Clique::fail(ncclResult_t status, const std::string& why) {
   if (failure.load() != ncclSuccess) return;

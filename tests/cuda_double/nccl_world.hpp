@@ -72,7 +72,7 @@ struct Clique : Object {
   }
   int size() const { return static_cast<int>(ranks.size()); }
   void fail(ncclResult_t status, const std::string& reason);  // for all ranks; with the mutex
-  Round& round(std::uint64_t number);                         // with the mutex
+  Round& round(std::uint64_t which);                          // with the mutex
 
   std::mutex mutex;
   std::vector<ncclComm*> ranks;  // as they join
@@ -83,7 +83,6 @@ struct Clique : Object {
   std::map<std::uint64_t, Round> rounds;
   std::map<std::pair<int, int>, Channel> channels;
   std::map<std::uint64_t, std::vector<SplitRequest>> splits;
-  std::map<std::uint64_t, int> ungrouped;  // which rank a thread has called for without a group
 };
 
 struct NcclWorld {
@@ -123,6 +122,7 @@ struct ncclComm : cuda_double::Object {
   CUstream_st* last_stream = nullptr;
   const cuda_double::Moment* last_work = nullptr;
   std::vector<cuda_double::Reduction> reductions;  // made by the program
+  std::vector<cuda_double::Object*> registrations;
 
   bool given_up() const {
     return aborted.load(std::memory_order_relaxed) || cuda_double::machine().nccl->over;

@@ -40,7 +40,7 @@ CUstream_st* legacy_stream(int device) {
 
 std::vector<CUstream_st*> blocking_streams(int device) {
   std::vector<CUstream_st*> found;
-  for (auto* stream : machine().all<CUstream_st>()) {
+  for (auto* stream : machine().streams()) {
     if (live(stream) && stream->device == device && !stream->legacy && stream->flags == cudaStreamDefault) {
       found.push_back(stream);
     }
@@ -257,7 +257,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 cudaError_t cudaDeviceSynchronize() {
   return cuda_call<"cudaDeviceSynchronize", unsafe>([&]() -> cudaError_t {
     const int device = this_thread().device;
-    const auto streams = machine().all<CUstream_st>();
+    const auto streams = machine().streams();
     for (auto* stream : streams) {
       if (stream->device != device) continue;
       if (const cudaError_t bad = forbidden_in_capture(*stream, "the device of a stream is waited for"))

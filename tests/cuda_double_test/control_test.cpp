@@ -59,6 +59,36 @@ TEST_F(Control, MakesTheNthCallFail) {
   EXPECT_THAT(calls(), ElementsAre(Pair("cudaFree", 1), Pair("cudaMalloc", 2)));
 }
 
+// Whatever fails, everything made is given back: the pattern of the host path's failure tests.
+TEST_F(Control, LetsATestFailEveryCallOfAScenario) {
+  const auto scenario = [] {
+    void* memory = nullptr;
+    cudaStream_t stream = nullptr;
+    if (cudaMalloc(&memory, 8) != cudaSuccess) return false;
+    bool fine = cudaStreamCreate(&stream) == cudaSuccess;
+    if (fine) {
+      fine = cudaMemsetAsync(memory, 0, 8, stream) == cudaSuccess &&
+             cudaStreamSynchronize(stream) == cudaSuccess;
+      fine = cudaStreamDestroy(stream) == cudaSuccess && fine;
+    }
+    return cudaFree(memory) == cudaSuccess && fine;
+  };
+  EXPECT_TRUE(scenario());
+  const auto all = calls();
+  EXPECT_THAT(all, ElementsAre(Pair("cudaFree", 1), Pair("cudaMalloc", 1), Pair("cudaMemsetAsync", 1),
+                               Pair("cudaStreamCreate", 1), Pair("cudaStreamDestroy", 1),
+                               Pair("cudaStreamSynchronize", 1), Pair("memset execution", 1)));
+  for (const auto& [call, times] : all) {
+    for (int nth = 1; nth <= times; ++nth) {
+      reset();
+      fail(call, nth);
+      EXPECT_FALSE(scenario()) << call;
+      EXPECT_EQ(describe(leaks()), "") << call;
+      EXPECT_THAT(faults_left(), testing::IsEmpty());
+    }
+  }
+}
+
 TEST_F(Control, SaysWhichFaultsDidNotComeToPass) {
   fail("cudaMalloc", 3, cudaErrorMemoryAllocation);
   EXPECT_THAT(faults_left(), ElementsAre("cudaMalloc #3"));

@@ -164,6 +164,20 @@ TEST_F(Nccl, HangsForAMissingRankUntilAborted) {
   ranks_[1]->communicator = nullptr;
 }
 
+TEST_F(Nccl, TakesRegistrationsAlongWhenAborted) {
+  void* registration = nullptr;
+  EXPECT_NCCL(ncclCommRegister(ranks_[0]->communicator, *ranks_[0]->data, 16, &registration));
+  EXPECT_NCCL(ncclCommAbort(ranks_[0]->communicator));
+  EXPECT_EQ(ncclCommDeregister(ranks_[0]->communicator, registration), ncclInvalidArgument);
+  ranks_[0]->communicator = nullptr;
+}
+
+TEST_F(Nccl, ReducesFewerElementsThanRanks) {
+  fill({{1, 5}, {2, 6}, {3, 7}});
+  together([](const Rank& rank) { return all_reduce(rank, 2); });
+  for (std::size_t rank = 0; rank < 3; ++rank) EXPECT_THAT(first(rank, 2), ElementsAre(6, 18));
+}
+
 TEST_F(Nccl, HangsRanksOnRequest) {
   hang_nccl_rank(1);
   fill({{1}, {2}, {3}});

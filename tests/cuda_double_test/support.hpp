@@ -10,7 +10,7 @@
 #include "cuda_double/double.hpp"
 
 namespace simt {
-void enqueue(cudaStream_t stream, std::function<void()> kernel);
+cudaError_t enqueue(cudaStream_t stream, std::function<void()> kernel);
 }
 
 namespace cuda_double {
