@@ -47,6 +47,10 @@ class Work:
     min_time: float
     warmup_limit: float
     out: str
+    device: str = "cpu"
+    precision: str = "fp32"
+    compile: str = ""  # a mode of torch.compile; empty: as it is written
+    channels_last: bool = False
 
     @property
     def optimizer(self):
@@ -63,15 +67,46 @@ class Trainer:
     images_per_step = 0  # by this process
     parameters = 0
     libraries = []
+    devices = []  # names of GPUs
 
     def step(self):
         raise NotImplementedError
+
+    def take_steps(self, count):
+        """(times, losses): when the first step began and when each one's work was finished, in seconds of one clock."""
+        losses, ends = [], [time.monotonic()]
+        for _ in range(count):
+            losses.append(self.step())
+            ends.append(time.monotonic())
+        return ends, losses
 
 
 # ---------------------------------------------------------------- arguments and data
 
 
-def parse_arguments(framework, modes, in_process):
+def declare_gpu(parser):
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["fp32", "tf32", "bf16", "fp16"], default="fp32",
+                        help="on a GPU; fp32 has TF32 switched off, the 16-bit ones are autocast (fp32)")
+    parser.add_argument("--compile", nargs="?", const="default", default="", metavar="MODE",
+                        choices=["default", "reduce-overhead", "max-autotune"], help="on a GPU: torch.compile")
+    parser.add_argument("--channels-last", action="store_true", help="on a GPU: activations as NHWC")
+
+
+def on_gpu(parser, a):
+    """What a GPU changes of the work: nothing on a CPU."""
+    if a.device == "cpu":
+        if a.precision != "fp32" or a.compile or a.channels_last:
+            parser.error("--precision, --compile and --channels-last are for --device cuda; on a CPU, see --mode")
+        return {}
+    if a.replicas > 1:
+        parser.error("--device cuda is measured with one replica")
+    mode = ("compiled" if a.compile else "eager") + (f"-{a.compile}" if a.compile not in ("", "default") else "")
+    return {"device": "cuda", "precision": a.precision, "compile": a.compile, "channels_last": a.channels_last,
+            "mode": mode + ("-channels-last" if a.channels_last else "") + "-" + a.precision}
+
+
+def parse_arguments(framework, modes, in_process, gpu):
     parser = argparse.ArgumentParser(description=f"Measures training in {framework}; writes a dtrain.result/1.")
     parser.add_argument("--model", choices=sorted(PARAMETERS), default="cnn")
     parser.add_argument("--batch-size", type=int, default=64, help="images a replica takes in a step (64)")
@@ -84,6 +119,8 @@ def parse_arguments(framework, modes, in_process):
     parser.add_argument("--min-time", type=float, default=1.0, help="seconds of a round (1)")
     parser.add_argument("--warmup-limit", type=float, default=3.0, help="seconds of warm-up, at most (3)")
     parser.add_argument("--out", default=f"results/peers/{framework}", help="folder for result.json")
+    if gpu:
+        declare_gpu(parser)
     a = parser.parse_args()
     for name in ("batch_size", "replicas", "rounds"):
         if getattr(a, name) < 1:
@@ -93,8 +130,8 @@ def parse_arguments(framework, modes, in_process):
         parser.error(f"--replicas {a.replicas}: there are {len(cores)} cores, and a replica takes one")
     if a.replicas > 1 and a.strategy == "mirrored" and in_process is None:
         parser.error(f"{framework} is measured with one replica or with --strategy unconnected")
-    return Work(a.model, a.batch_size, a.replicas, a.strategy, a.mode, a.data, a.rounds, a.min_time, a.warmup_limit,
-                a.out), cores
+    work = Work(a.model, a.batch_size, a.replicas, a.strategy, a.mode, a.data, a.rounds, a.min_time, a.warmup_limit, a.out)
+    return dataclasses.replace(work, **(on_gpu(parser, a) if gpu else {})), cores
 
 
 def load_images(work, rank, channels_last):
@@ -218,14 +255,6 @@ def seconds_since_process_start():
     return time.clock_gettime(time.CLOCK_BOOTTIME) - started
 
 
-def take_steps(trainer, count):
-    losses, ends = [], [time.monotonic()]
-    for _ in range(count):
-        losses.append(trainer.step())
-        ends.append(time.monotonic())
-    return ends, losses
-
-
 def durations(ends):
     return [after - before for before, after in zip(ends, ends[1:])]
 
@@ -235,7 +264,7 @@ def warm_up(work, trainer, crew):
     began = time.monotonic()
     medians, steps, losses = [], 0, []
     while True:
-        ends, window = take_steps(trainer, 5)
+        ends, window = trainer.take_steps(5)
         steps += 5
         losses += window
         medians.append(statistics.median(durations(ends)))
@@ -253,7 +282,7 @@ def measure(work, trainer, crew):
     for number in range(work.rounds):
         crew.meet()
         before, own = busy_and_stolen(), own_seconds()
-        ends, some = take_steps(trainer, count)
+        ends, some = trainer.take_steps(count)
         after = busy_and_stolen()
         losses += some
         rounds.append({"ends": ends, "images": count * trainer.images_per_step, "own": own_seconds() - own,
@@ -261,7 +290,7 @@ def measure(work, trainer, crew):
                        "warmup_steps": 1 + warmup_steps if number == 0 else 0})
     return {"rounds": rounds, "losses": [first_loss] + losses, "first_step": first_step,
             "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            "parameters": trainer.parameters, "libraries": trainer.libraries}
+            "parameters": trainer.parameters, "libraries": trainer.libraries, "devices": trainer.devices}
 
 
 # ---------------------------------------------------------------- the result file
@@ -290,20 +319,20 @@ def percentiles(rounds):
     return {f"p{q}": float(np.percentile(steps, q)) * 1e3 for q in (50, 95, 99)}
 
 
-def machine():
+def machine(devices):
     with open("/proc/cpuinfo") as f:
         cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), platform.machine())
     return {"key": os.environ.get("PEER_MACHINE_KEY", ""), "cpu": cpu, "cores": os.cpu_count(),
-            "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "devices": [], "driver": ""}
+            "memory": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), "devices": devices, "driver": ""}
 
 
 def config_of(work):
     return {"strategy": "single" if work.replicas == 1 else work.strategy, "threads_per_replica": 1,
-            "batch_size": work.batch, "global_batch": None, "accumulate": 1, "model": work.model, "precision": "fp32",
+            "batch_size": work.batch, "global_batch": None, "accumulate": 1, "model": work.model, "precision": work.precision,
             "optimizer": work.optimizer, "lr": work.learning_rate, "momentum": 0.9, "weight_decay": 0.0,
             "schedule": "constant", "seed": 0, "data": work.data, "augment": False, "memory_limit": None,
             "warmup": None, "steps": None, "rounds": work.rounds, "min_time": work.min_time, "target_accuracy": None,
-            "gpus": work.replicas, "replicas": work.replicas, "device": "cpu", "scaling": "weak"}
+            "gpus": work.replicas, "replicas": work.replicas, "device": work.device, "scaling": "weak"}
 
 
 def result_of(framework, work, cores, ranks):
@@ -329,7 +358,7 @@ def result_of(framework, work, cores, ranks):
             "command": shlex.join([sys.executable] + sys.argv),
             "build": {"version": ranks[0]["libraries"][0], "commit": "unknown",
                       "compiler": f"Python {platform.python_version()}", "libraries": ranks[0]["libraries"]},
-            "machine": machine(), "environment": {}, "config": config_of(work),
+            "machine": machine(ranks[0]["devices"]), "environment": {}, "config": config_of(work),
             "dataset": {"name": work.data, "images": len(ranks) * (32 if work.model == "cnn" else 4) * work.batch,
                         "checksum": ""},
             "model": {"name": work.model, "parameters": parameters,
@@ -347,12 +376,14 @@ def write(result, folder):
     return path / "result.json"
 
 
-def main(framework, modes, make_trainer, in_process=None):
-    """in_process: True when the mirrored replicas live in one process, False when each has its own, None: no such mode."""
-    work, cores = parse_arguments(framework, modes, in_process)
+def main(framework, modes, make_trainer, in_process=None, gpu=False):
+    """in_process: True when the mirrored replicas live in one process, False when each has its own, None: no such mode.
+    gpu: the trainer knows work.device, and what a GPU adds to the work."""
+    work, cores = parse_arguments(framework, modes, in_process, gpu)
     together = work.replicas == 1 or (work.strategy == "mirrored" and in_process)
     if together:
-        os.sched_setaffinity(0, set(cores[:work.replicas]))
+        if work.device == "cpu":
+            os.sched_setaffinity(0, set(cores[:work.replicas]))
         ranks = [measure(work, make_trainer(work, 0), Alone())]
     else:
         ranks = measure_in_processes(work, cores, make_trainer)
