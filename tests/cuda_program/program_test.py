@@ -134,6 +134,64 @@ class Measured(OnGpus):
         self.assertIn("GPU 0 was slowed by heat (software limit) to 1200 of 1980 MHz", " ".join(run["unstable_reasons"]))
 
 
+class Trained(OnGpus):
+    def losses(self, *arguments, device="cuda"):
+        self.expect(
+            0, "bench", "--model", "cnn", "--batch-size", "4", "--data", "synthetic", "--rounds", "1", "--steps", "4",
+            "--warmup", "3", "--format=json", "--timeout", "60s", "--out", "out", "--device", device, *arguments,
+        )
+        return self.result()["runs"][-1]["losses"]
+
+    def assert_close(self, losses, expected, limit):
+        self.assertEqual(len(losses), len(expected))
+        for loss, want in zip(losses, expected):
+            self.assertLess(abs(loss / want - 1.0), limit)
+
+    def test_gpus_train_as_cores_do(self):
+        expected = self.losses("--gpus", "1", device="cpu")
+        self.assert_close(self.losses("--gpus", "1"), expected, 1e-4)
+        self.assert_close(self.losses("--gpus", "1", "--no-cache", "--prefetch", "0"), expected, 1e-4)
+        self.assert_close(self.losses("--gpus", "1", "--precision", "bf16"), expected, 0.05)
+
+    def test_two_gpus_train_as_one_with_the_whole_batch(self):
+        one = self.losses("--gpus", "1", "--batch-size", "8")
+        for flags in [[], ["--no-cuda-graphs"], ["--oversubscribe", "--comm", "cuda_local"]]:
+            with self.subTest(flags=flags):
+                self.assert_close(self.losses("--gpus", "2", *flags), one, 1e-4)
+
+    def test_micro_steps_train_as_the_whole_batch(self):
+        whole = self.losses("--gpus", "1", "--batch-size", "9")
+        self.assert_close(self.losses("--gpus", "1", "--batch-size", "3", "--accumulate", "3"), whole, 1e-4)
+
+    def test_verify_agrees(self):
+        done = self.expect(0, "verify", *SMALL, "--gpus", "2", "--steps", "5", "--timeout", "60s")
+        self.assertIn("equal", done.stdout.lower())
+
+    def test_fp16_scales_its_loss_and_tells(self):
+        result = self.measure("--gpus", "2", "--precision", "fp16")
+        self.assertTrue(result["runs"][-1]["weights_agree"])
+        self.assertIn("dynamic loss scaling", " ".join(result["runs"][-1]["notes"]))
+
+
+class Failed(OnGpus):
+    def test_a_collective_that_fails_ends_the_run(self):
+        text = self.expect_error(
+            5, ["rank", "ncclAllReduce"], "bench", *SMALL, *SHORT, "--gpus", "2", "--no-cuda-graphs",
+            environment={"DOUBLE_FAIL": "ncclAllReduce:5"},
+        )
+        self.assertIsNotNone(text)
+
+    def test_a_rank_that_hangs_is_named_by_the_deadline(self):
+        arguments = ["bench", *SMALL, *SHORT, "--gpus", "2", "--timeout", "2s"]
+        self.expect_error(5, ["rank 1"], *arguments, environment={"DOUBLE_HANG_RANK": "1"})
+
+    def test_a_gpu_that_fails_is_named(self):
+        self.expect_error(
+            5, ["GPU", "cudaErrorLaunchFailure"], "bench", *SMALL, *SHORT, "--gpus", "1",
+            environment={"DOUBLE_FAIL": "cudaGraphLaunch:2"},
+        )
+
+
 class WithoutDriverTools(OnGpus):
     driver_tools = False
 

@@ -81,11 +81,11 @@ TEST(Stamps, AddUpMicroSteps) {
   for (int repeat = 0; repeat < 2; ++repeat) {  // a step starts afresh
     replica.marks = 0;
     stamps.begin(&strategy);  // 1
-    stamps.micro_step({});
+    stamps.micro_step({.index = 0, .last = false});
     stamps.input_ready();    // 3
     stamps.forward_done();   // 7
     stamps.backward_done();  // 15
-    stamps.micro_step({});
+    stamps.micro_step({.index = 1, .first = false});
     stamps.input_ready();        // 31
     stamps.forward_done();       // 63
     stamps.bucket_ready(0, {});  // 127, 255

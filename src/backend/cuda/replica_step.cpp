@@ -1,5 +1,6 @@
 // What a CudaReplica does in a step; all of it only enqueues.
 
+#include "backend/cuda/range.hpp"
 #include "backend/cuda/replica.hpp"
 #include "base/error.hpp"
 #include "kernels/cuda/check_finite.hpp"
@@ -30,6 +31,7 @@ void CudaReplica::send_numbers(bool clear) {
 }
 
 void CudaReplica::run(const MicroStep& step, bool record, const std::function<void()>& enqueue) {
+  const NamedRange range("micro-step");
   const bool has_images = step.batch.count > 0;
   outcome_current_ = false;
   if (has_images) bring_in(step.batch);
@@ -55,6 +57,7 @@ void CudaReplica::run(const MicroStep& step, bool record, const std::function<vo
 }
 
 void CudaReplica::forward(int slot, const Batch& batch) {
+  const NamedRange range("forward");
   Program*& flight = flights_[static_cast<std::size_t>(slot)];
   flight = nullptr;
   if (batch.count == 0) return;
@@ -76,6 +79,7 @@ void CudaReplica::begin(bool first, int count) {
 }
 
 void CudaReplica::backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) {
+  const NamedRange range("backward");
   Program* flight = flights_[static_cast<std::size_t>(slot)];
   begin(first, flight != nullptr ? flight->count() : 0);
   std::size_t next_bucket = 0;
@@ -134,6 +138,7 @@ void CudaReplica::clear_gradients() {
 }
 
 void CudaReplica::update(Range range, const kernels::OptimizerStep& step, bool) {
+  const NamedRange named("update");
   if (numbers_from_ == Numbers::by_call) {
     outcome_current_ = false;
     kernels::cuda::fill_optimizer(numbers_, step);
@@ -195,6 +200,7 @@ StepOutcome CudaReplica::outcome() {
 }
 
 BatchResult CudaReplica::evaluate(const Batch& batch) {
+  const NamedRange range("evaluate");
   if (batch.count == 0) return {};
   if (!evaluation_input_) evaluation_input_.emplace(*memory_, config_.max_batch);
   Program& lowered = program(0, batch.count);

@@ -19,7 +19,7 @@ class Timeline {
   Mark mark();
   // An event inside a graph that is being recorded: it keeps its own, and a replay passes it again.
   Mark mark_recorded();
-  std::int64_t time_ns(Mark mark) const;  // once the stream has passed it
+  std::int64_t time_ns(Mark mark);  // once the stream has passed it
 
   // Renews the tie where it has grown old. The stream must be idle, and no older mark is asked for again.
   void renew(const Deadline& deadline);
@@ -37,6 +37,7 @@ class Timeline {
   std::int64_t marks_ = 0;
   Event anchor_;
   std::int64_t anchor_ns_ = 0;
+  std::int64_t latest_ns_ = 0;  // told so far
 };
 
 }  // namespace dtrain::backend::cuda
