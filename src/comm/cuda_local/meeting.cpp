@@ -44,7 +44,12 @@ Meeting::~Meeting() {
 void Meeting::check() {
   if (!host().failed()) return;
   leave_buffers();
-  host().check(rank_);
+  try {
+    host().check(rank_);
+  } catch (const Error& error) {
+    // With a text of its own: copies of an exception share theirs, and this one may outlive the group.
+    throw Error(error.category(), error.what(), error.advice());
+  }
 }
 
 void Meeting::leave_buffers() {

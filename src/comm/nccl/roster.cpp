@@ -12,6 +12,15 @@ std::uint64_t pack(Position position) {
   return std::uint64_t{position.meetings} << 32U | std::uint64_t{position.started};
 }
 
+// With a text of its own: copies of an exception share theirs, and this one may outlive the group.
+void throw_failure_of(const Group& group) {
+  try {
+    group.check(0);
+  } catch (const Error& error) {
+    throw Error(error.category(), error.what(), error.advice());
+  }
+}
+
 // A rank's seat holds its position, which grows as it is packed.
 class SharedRoster final : public Roster {
  public:
@@ -30,7 +39,7 @@ class SharedRoster final : public Roster {
 
   void fail(const Error& error) override { group_->fail(error); }
   bool failed() const override { return group_->failed(); }
-  void throw_failure() const override { group_->check(0); }
+  void throw_failure() const override { throw_failure_of(*group_); }
 
   std::shared_ptr<Roster> subgroup(std::uint64_t split, int colour,
                                    const std::vector<int>& members) override {
@@ -50,7 +59,7 @@ class LoneRoster final : public Roster {
   std::optional<int> first_behind(Position) const override { return std::nullopt; }
   void fail(const Error& error) override { group_->fail(error); }
   bool failed() const override { return group_->failed(); }
-  void throw_failure() const override { group_->check(0); }
+  void throw_failure() const override { throw_failure_of(*group_); }
 
   std::shared_ptr<Roster> subgroup(std::uint64_t split, int colour,
                                    const std::vector<int>& members) override {
