@@ -219,7 +219,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   cudaGraph_t made = nullptr;
-  const cudaError_t status = cuda_call<"cudaStreamEndCapture", releases>([&] { return end(stream, &made); });
+  const cudaError_t status = cuda_call<"cudaStreamEndCapture", always>([&] { return end(stream, &made); });
   if (status != cudaSuccess && made != nullptr) made->end();
   if (graph != nullptr) *graph = status == cudaSuccess ? made : nullptr;
   return status;

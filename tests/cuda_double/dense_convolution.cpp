@@ -9,20 +9,56 @@ namespace {
 constexpr std::size_t tile_rows = 4;
 constexpr std::size_t tile_columns = 16;
 
+constexpr std::size_t lanes = 8;
+constexpr std::size_t vectors = tile_columns / lanes;
+using Vector [[gnu::vector_size(lanes * sizeof(float))]] = float;
+
 // One tile of c stays in registers.
+template <std::size_t rows>
+[[gnu::always_inline]] inline void tile_body(std::size_t n, std::size_t k, const float* a, std::size_t a_row,
+                                             std::size_t a_column, const float* b, float* c) {
+  Vector sums[rows][vectors];
+  std::memset(sums, 0, sizeof sums);
+  for (std::size_t step = 0; step < k; ++step) {
+    Vector right[vectors];
+    std::memcpy(right, b + step * n, sizeof right);
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < rows; ++i) {
+      const float left = a[i * a_row + step * a_column];
+#pragma GCC unroll 2
+      for (std::size_t j = 0; j < vectors; ++j) sums[i][j] += left * right[j];
+    }
+  }
+  for (std::size_t i = 0; i < rows; ++i) {
+    Vector before[vectors];
+    std::memcpy(before, c + i * n, sizeof before);
+    for (std::size_t j = 0; j < vectors; ++j) before[j] += sums[i][j];
+    std::memcpy(c + i * n, before, sizeof before);
+  }
+}
+
 template <std::size_t rows>
 void tile(std::size_t n, std::size_t k, const float* a, std::size_t a_row, std::size_t a_column,
           const float* b, float* c) {
-  float sums[rows][tile_columns];
-  for (std::size_t i = 0; i < rows; ++i) std::memcpy(sums[i], c + i * n, sizeof sums[i]);
-  for (std::size_t step = 0; step < k; ++step) {
-    const float* right = b + step * n;
-    for (std::size_t i = 0; i < rows; ++i) {
-      const float left = a[i * a_row + step * a_column];
-      for (std::size_t j = 0; j < tile_columns; ++j) sums[i][j] += left * right[j];
-    }
-  }
-  for (std::size_t i = 0; i < rows; ++i) std::memcpy(c + i * n, sums[i], sizeof sums[i]);
+  tile_body<rows>(n, k, a, a_row, a_column, b, c);
+}
+
+#ifdef __x86_64__
+template <std::size_t rows>
+[[gnu::target("avx2,fma")]] void wide_tile(std::size_t n, std::size_t k, const float* a, std::size_t a_row,
+                                           std::size_t a_column, const float* b, float* c) {
+  tile_body<rows>(n, k, a, a_row, a_column, b, c);
+}
+#endif
+
+using Tile = void (*)(std::size_t, std::size_t, const float*, std::size_t, std::size_t, const float*, float*);
+
+template <std::size_t rows>
+Tile best_tile() {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return wide_tile<rows>;
+#endif
+  return tile<rows>;
 }
 
 void rest_of_columns(std::size_t m, std::size_t n, std::size_t k, std::size_t first, const float* a,
@@ -112,13 +148,15 @@ void by_images(const Convolution& shape, const Patches& patches, Part part) {
 
 void multiply_add(std::size_t m, std::size_t n, std::size_t k, const float* a, std::size_t a_row,
                   std::size_t a_column, const float* b, float* c) {
+  static const Tile several_rows = best_tile<tile_rows>();
+  static const Tile one_row = best_tile<1>();
   const std::size_t whole = n / tile_columns * tile_columns;
   for (std::size_t j = 0; j < whole; j += tile_columns) {
     std::size_t i = 0;
     for (; i + tile_rows <= m; i += tile_rows) {
-      tile<tile_rows>(n, k, a + i * a_row, a_row, a_column, b + j, c + i * n + j);
+      several_rows(n, k, a + i * a_row, a_row, a_column, b + j, c + i * n + j);
     }
-    for (; i < m; ++i) tile<1>(n, k, a + i * a_row, a_row, a_column, b + j, c + i * n + j);
+    for (; i < m; ++i) one_row(n, k, a + i * a_row, a_row, a_column, b + j, c + i * n + j);
   }
   if (whole < n) rest_of_columns(m, n, k, whole, a, a_row, a_column, b, c);
 }

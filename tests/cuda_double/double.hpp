@@ -28,9 +28,10 @@ struct Setup {
 // from before are void.
 void reset(const Setup& setup = {});
 
-// The nth call (from 1, since reset) of an entry point returns this status and does nothing; calls that
-// release something release it all the same. "kernelLaunch" is the host's side of a launch. What runs on a
-// stream can fail as well, which spoils the device as on a GPU: "kernel execution", "memcpy execution", ...
+// The nth call (from 1, since reset) of an entry point returns this status and does nothing; but what
+// releases something releases it all the same, and what waits for a stream waits. "kernelLaunch" is the
+// host's side of a launch. What runs on a stream can fail as well, which spoils the device as on a GPU:
+// "kernel execution", "memcpy execution", ...
 void fail(std::string_view call, int nth, cudaError_t status);
 void fail(std::string_view call, int nth, cudnnStatus_t status);
 void fail(std::string_view call, int nth, ncclResult_t status);

@@ -107,7 +107,7 @@ ncclResult_t refuse(ncclResult_t status, std::string reason) { return note(statu
 
 Verdict before_cuda(Entry& entry, unsigned traits) {
   set_current(entry);
-  const bool release = (traits & releases) != 0;
+  const bool release = (traits & always) != 0;
   if (const auto injected = entry.enter()) {
     return {refuse(static_cast<cudaError_t>(*injected), "made to fail by the test"), release};
   }

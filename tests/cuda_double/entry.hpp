@@ -86,7 +86,7 @@ ncclResult_t refuse(ncclResult_t status, std::string reason);
 
 enum Traits : unsigned {
   plain = 0,
-  releases = 1,       // done even when it is made to fail
+  always = 1,         // done even when it is made to fail
   unsafe = 2,         // not allowed while a stream is captured, as the mode says
   independent = 4,    // needs no device and does not report earlier faults
   keeps_error = 8,    // does not touch the last error

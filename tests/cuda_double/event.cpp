@@ -107,7 +107,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  return cuda_call<"cudaEventDestroy", releases>([&] {
+  return cuda_call<"cudaEventDestroy", always>([&] {
     if (!live(event)) return refuse(cudaErrorInvalidResourceHandle, "no live event");
     event->alive = false;
     return cudaSuccess;
@@ -136,7 +136,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return cuda_call<"cudaEventSynchronize", unsafe>([&]() -> cudaError_t {
+  return cuda_call<"cudaEventSynchronize", always | unsafe>([&]() -> cudaError_t {
     if (const cudaError_t bad = check(event)) return bad;
     if (const Moment* moment = event->last.load(std::memory_order_acquire)) moment->passed.wait(1);
     return fault_of(*event);

@@ -165,7 +165,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return cuda_call<"cudaGraphExecDestroy", releases>([&] {
+  return cuda_call<"cudaGraphExecDestroy", always>([&] {
     if (!live(exec)) return refuse(cudaErrorInvalidValue, "no live executable graph");
     exec->end();
     return cudaSuccess;
@@ -173,7 +173,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  return cuda_call<"cudaGraphDestroy", releases>([&] {
+  return cuda_call<"cudaGraphDestroy", always>([&] {
     if (!live(graph)) return refuse(cudaErrorInvalidValue, "no live graph");
     graph->end();
     return cudaSuccess;

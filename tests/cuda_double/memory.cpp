@@ -209,7 +209,7 @@ cudaError_t cudaMalloc(void** address, size_t bytes) {
 }
 
 cudaError_t cudaFree(void* address) {
-  return cuda_call<"cudaFree", releases | unsafe>([&] { return free_device_memory(address, false); });
+  return cuda_call<"cudaFree", always | unsafe>([&] { return free_device_memory(address, false); });
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
@@ -234,7 +234,7 @@ cudaError_t cudaMallocHost(void** address, size_t bytes) {
 }
 
 cudaError_t cudaFreeHost(void* address) {
-  return cuda_call<"cudaFreeHost", releases | unsafe>([&] { return free_host(address); });
+  return cuda_call<"cudaFreeHost", always | unsafe>([&] { return free_host(address); });
 }
 
 cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags) {
@@ -242,7 +242,7 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned flags) {
 }
 
 cudaError_t cudaHostUnregister(void* address) {
-  return cuda_call<"cudaHostUnregister", releases | unsafe>([&] { return unregister_host(address); });
+  return cuda_call<"cudaHostUnregister", always | unsafe>([&] { return unregister_host(address); });
 }
 
 cudaError_t cudaHostGetDevicePointer(void** device_address, void* address, unsigned flags) {

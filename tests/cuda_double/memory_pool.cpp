@@ -204,7 +204,7 @@ cudaError_t cudaMallocFromPoolAsync(void** address, size_t bytes, cudaMemPool_t 
 }
 
 cudaError_t cudaFreeAsync(void* address, cudaStream_t stream) {
-  return cuda_call<"cudaFreeAsync", releases>([&] { return free_on(address, stream); });
+  return cuda_call<"cudaFreeAsync", always>([&] { return free_on(address, stream); });
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
@@ -212,7 +212,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* prope
 }
 
 cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
-  return cuda_call<"cudaMemPoolDestroy", releases>([&] {
+  return cuda_call<"cudaMemPoolDestroy", always>([&] {
     if (!live(pool) || pool->is_default)
       return refuse(cudaErrorInvalidValue, "no pool that can be destroyed");
     pool->alive = false;

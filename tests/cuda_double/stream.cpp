@@ -199,7 +199,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return cuda_call<"cudaStreamDestroy", releases>([&] { return destroy(stream); });
+  return cuda_call<"cudaStreamDestroy", always>([&] { return destroy(stream); });
 }
 
 cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
@@ -233,7 +233,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  return cuda_call<"cudaStreamSynchronize">([&] {
+  return cuda_call<"cudaStreamSynchronize", always>([&] {
     return with_stream(stream, [&](CUstream_st& on) {
       if (const cudaError_t bad = forbidden_in_capture(on, "a stream is waited for")) return bad;
       if (on.legacy)
@@ -255,7 +255,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  return cuda_call<"cudaDeviceSynchronize", unsafe>([&]() -> cudaError_t {
+  return cuda_call<"cudaDeviceSynchronize", always | unsafe>([&]() -> cudaError_t {
     const int device = this_thread().device;
     const auto streams = machine().streams();
     for (auto* stream : streams) {
