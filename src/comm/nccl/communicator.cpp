@@ -198,19 +198,23 @@ class NcclCommunicator final : public Communicator {
       if (other == rank()) child_rank = static_cast<int>(members.size());
       members.push_back(other);
     }
-    return endpoint_.attempt([&] {
+    // The child goes after this communicator has been told, where NCCL fails to make it.
+    std::unique_ptr<NcclCommunicator> child;
+    endpoint_.attempt([&] {
       NcclOptions options = options_;
       options.roster = endpoint_.roster().subgroup(splits_++, colour, members);
-      auto child =
+      child =
           std::make_unique<NcclCommunicator>(child_rank, static_cast<int>(members.size()), stream_, options);
+    });
+    endpoint_.attempt([&] {
       ncclConfig_t config = configuration();
       // NCCL's colours must not be negative; the lowest member's rank is as good.
       const auto work = [&](ncclComm_t communicator) {
         DTRAIN_CUDA(ncclCommSplit(communicator, members.front(), rank(), child->handle().place(), &config));
       };
       endpoint_.enqueue(work, awaited("split of the group"), deadline);
-      return child;
     });
+    return child;
   }
 
  private:

@@ -15,7 +15,7 @@ using NcclId = std::array<std::byte, NCCL_UNIQUE_ID_BYTES>;
 NcclId make_nccl_id();
 
 struct NcclOptions {
-  Seconds timeout{20.0};           // of waits without a deadline: to connect, and to end in order
+  Seconds timeout{60.0};           // of waits without a deadline: to connect, and to end in order
   std::shared_ptr<Roster> roster;  // who tells this rank of the others; null = nobody
   // Keeps communicators that cannot end yet. Should live longer than the replicas; null = one of its own.
   std::shared_ptr<Retirement> retirement;
