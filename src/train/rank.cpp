@@ -178,14 +178,28 @@ void Rank::compute_gradients(measure::StepRecord& record, double scale) {
     pass_.micro.first = first;
     pass_.micro.last = last;
     pass_.micro.update = update;
-    stamps_->micro_step({pass_.micro.index, micro.count, first, last});
-    const auto work = [this] { enqueue(); };
-    replica_->run(pass_.micro, record_, work);
+    run_micro_step();
     first = first && micro.count == 0;
   }
 }
 
+void Rank::run_micro_step() {
+  const Stamps::Kind kind{pass_.micro.index, pass_.micro.batch.count, pass_.micro.first, pass_.micro.last};
+  stamps_->micro_step(kind);
+  const std::uint64_t sent = bytes_sent();
+  enqueued_ = false;
+  const auto work = [this] { enqueue(); };
+  replica_->run(pass_.micro, record_, work);
+  if (!record_) return;
+  if (enqueued_) {
+    recorded_bytes_[kind] = bytes_sent() - sent;
+  } else {
+    replayed_bytes_ += recorded_bytes_[kind];
+  }
+}
+
 void Rank::enqueue() {
+  enqueued_ = true;
   const backend::MicroStep& micro = pass_.micro;
   stamps_->input_ready();
   if (pass_.delayed) delay(Phase::forward);

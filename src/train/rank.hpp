@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -41,7 +42,9 @@ class alignas(64) Rank {
   std::int64_t updates() const { return updates_; }
   double loss_scale() const { return loss_scale_.scale; }
   int stamps_per_step() const { return stamps_ ? stamps_->count() : 0; }
-  std::uint64_t bytes_sent() const { return communicator_ ? communicator_->bytes_sent() : 0; }
+  std::uint64_t bytes_sent() const {
+    return communicator_ ? communicator_->bytes_sent() + replayed_bytes_ : 0;
+  }
   backend::Replica& replica() { return *replica_; }
   const datasets::Pipeline& pipeline() const { return *pipeline_; }
 
@@ -58,6 +61,7 @@ class alignas(64) Rank {
   void prefetch();
   void enqueue();  // what pass_ says, and what follows a step's last micro-step
   void enqueue_backward();
+  void run_micro_step();
   void wait_for_device();
   bool own_gradients_finite();
   kernels::OptimizerStep optimizer_step(double scale) const;
@@ -88,8 +92,11 @@ class alignas(64) Rank {
   LossScale loss_scale_;
   double last_scale_ = 1.0;  // that the gradients in place carry
   Pass pass_;
-  std::optional<datasets::MicroBatch> prefetched_;  // its images are with the replica
-  bool record_ = false;                             // steps may be recorded and replayed
+  std::optional<datasets::MicroBatch> prefetched_;        // its images are with the replica
+  bool record_ = false;                                   // steps may be recorded and replayed
+  bool enqueued_ = false;                                 // the micro-step's calls were made, not replayed
+  std::map<Stamps::Kind, std::uint64_t> recorded_bytes_;  // that a replay of this kind sends
+  std::uint64_t replayed_bytes_ = 0;                      // of which the communicator does not know
 };
 
 }  // namespace dtrain::train

@@ -126,6 +126,13 @@ class Measured(OnGpus):
                 self.assertEqual(result["runs"][0]["weights_hash"], plain)
                 self.assertEqual([text for text in result["warnings"] if "no effect" in text], [])
 
+    def test_replayed_steps_send_what_others_do(self):
+        recorded = self.measure("--gpus", "2")["runs"][-1]
+        plain = self.measure("--gpus", "2", "--no-cuda-graphs")["runs"][-1]
+        self.assertEqual(recorded["weights_hash"], plain["weights_hash"])
+        self.assertEqual(recorded["bytes_sent"], plain["bytes_sent"])
+        self.assertGreaterEqual(recorded["bytes_sent"], 394634 * 4)
+
     def test_a_gpu_that_is_slowed_makes_a_run_unstable(self):
         slow = {"FAKE_NVML_REASONS": "0x20", "FAKE_NVML_CLOCK": "1200"}
         result = self.measure("--gpus", "1", environment=slow)
