@@ -55,7 +55,7 @@ TEST_P(GoldenMaxima, OfTheFirstStepOfCnn) {
       if (!(gap <= worst)) worst = gap;  // not a number, too
     }
   }
-  const auto allowed = dtrain::testing::tolerance_of(GetParam());
+  const auto allowed = dtrain::testing::tolerance_of(GetParam(), true);
   EXPECT_LE(loss, allowed.loss);
   EXPECT_LE(worst, allowed.gradient);
   RecordProperty("golden_precision", config::name(GetParam()));

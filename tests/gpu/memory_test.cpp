@@ -42,12 +42,17 @@ TEST(Memory, TooLargeABatchIsRefusedWithTheOneThatFits) {
     EXPECT_THAT(error.what(), HasSubstr(std::to_string(batch) + " images"));
     EXPECT_THAT(error.advice(), HasSubstr("--batch-size"));
   }
-  EXPECT_NO_THROW(dtrain::testing::make_replica(config_of(cnn, 4))) << "the GPU is as usable as before";
+  // The GPU is as usable as before.
+  const dtrain::testing::Images images(4);
+  const auto small = dtrain::testing::make_replica(config_of(cnn, 4));
+  small->import_weights(model::initial_weights(cnn, 3));
+  EXPECT_GT(small->evaluate(images.batch()).loss_sum, 0.0);
 }
 
 TEST(Memory, EveryAllocatorTrains) {
   const model::Model cnn = model::zoo().at("cnn").value();
   const dtrain::testing::Images images(8);
+  dtrain::testing::NoSink sink;
   std::vector<double> losses;
   for (const auto allocator : {config::Allocator::standard, config::Allocator::async}) {
     for (const bool growth : {false, true}) {
@@ -57,6 +62,7 @@ TEST(Memory, EveryAllocatorTrains) {
       const auto replica = dtrain::testing::make_replica(config);
       replica->import_weights(model::initial_weights(cnn, 3));
       replica->forward(0, images.batch());
+      replica->backward(0, 1.0F, true, true, sink);
       losses.push_back(replica->result(0).loss_sum);
       EXPECT_GE(replica->memory().peak, replica->memory().allocated / 2);
     }
