@@ -79,9 +79,10 @@ struct DeviceToken {
 struct MicroStep {
   Batch batch;
   float gradient_scale = 1.0F;
-  int index = 0;      // in its step
-  bool first = true;  // gradients are overwritten
-  bool last = true;   // buckets are announced, and the update follows
+  int step_images = 0;  // of the whole step, over all replicas: tells kinds of steps apart, on all alike
+  int index = 0;        // in its step
+  bool first = true;    // gradients are overwritten
+  bool last = true;     // buckets are announced, and the update follows
   kernels::OptimizerStep update;
 };
 
@@ -184,6 +185,8 @@ class Replica {
   // backend may keep what was enqueued and, for the next micro-step that differs in nothing but its numbers,
   // replay it without the call.
   virtual void run(const MicroStep&, bool /*record*/, const std::function<void()>& enqueue) { enqueue(); }
+  // Drops what was recorded: before a communicator goes whose collectives are in it.
+  virtual void forget_recorded() {}
 
   // Inference mode (running statistics), no gradients.
   virtual BatchResult evaluate(const Batch& batch) = 0;

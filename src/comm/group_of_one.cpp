@@ -24,6 +24,7 @@ class GroupOfOne final : public Communicator {
     return started_++;
   }
   void progress() override { check(); }
+  bool only_enqueues() const override { return true; }
   void wait(Ticket ticket, const Deadline&) override {
     check();
     if (ticket >= started_) throw std::logic_error("wait for a collective that was not started");

@@ -109,6 +109,7 @@ void Rank::join(comm::LocalGroup* group) {
 }
 
 void Rank::release() {
+  if (replica_) replica_->forget_recorded();
   strategy_.reset();
   communicator_.reset();
   pipeline_.reset();
@@ -173,6 +174,7 @@ void Rank::compute_gradients(measure::StepRecord& record, double scale) {
     record.step_images = micro.step_images;
     record.images += micro.count;
     pass_.micro.batch = batch_of(micro);
+    pass_.micro.step_images = micro.step_images;
     pass_.micro.gradient_scale = static_cast<float>(scale / micro.step_images);
     pass_.micro.index = pass_.delayed ? 0 : pass_.micro.index + 1;
     pass_.micro.first = first;
@@ -184,7 +186,8 @@ void Rank::compute_gradients(measure::StepRecord& record, double scale) {
 }
 
 void Rank::run_micro_step() {
-  const Stamps::Kind kind{pass_.micro.index, pass_.micro.batch.count, pass_.micro.first, pass_.micro.last};
+  const Stamps::Kind kind{pass_.micro.step_images, pass_.micro.index, pass_.micro.batch.count,
+                          pass_.micro.first, pass_.micro.last};
   stamps_->micro_step(kind);
   const std::uint64_t sent = bytes_sent();
   enqueued_ = false;

@@ -20,8 +20,9 @@ namespace dtrain::train {
 // them by kind.
 class Stamps final : public backend::GradientSink {
  public:
-  // What tells one recorded micro-step from another: index, images, first, last.
+  // What tells one recorded micro-step from another.
   struct Kind {
+    int step_images = 0;  // of all ranks
     int index = 0;
     int images = 0;
     bool first = true;

@@ -65,6 +65,15 @@ TEST_F(Timelines, ARecordedMarkIsPassedByEveryReplay) {
   }
 }
 
+TEST_F(Timelines, WaitingLeavesNoErrorBehind) {
+  const Event event = make_event();
+  cuda_double::slow("event record execution", std::chrono::milliseconds(30));
+  DTRAIN_CUDA(cudaEventRecord(event.get(), stream_.get()));
+  EXPECT_FALSE(wait_for(event.get(), Deadline::in(Seconds(0.0))));
+  EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+  EXPECT_TRUE(wait_for(event.get(), Deadline::in(Seconds(5.0))));
+}
+
 TEST_F(Timelines, AnErrorWhileRecordingLeavesTheStreamUsable) {
   Recorder recorder(stream_.get());
   recorder.run({}, [] {});

@@ -19,8 +19,8 @@ Drain::~Drain() {
   for (int errors = 0; errors < most_errors;) {
     const cudaError_t status = cudaStreamQuery(stream_->get());
     if (status == cudaSuccess) return;
+    cudaGetLastError();
     if (status != cudaErrorNotReady) {
-      cudaGetLastError();
       ++errors;
       continue;
     }

@@ -14,7 +14,11 @@ namespace dtrain::backend::cuda {
 class Recorder {
  public:
   // What two micro-steps must share for one to be replayed as the other.
+  //
+  // Replicas that share a collective must record and replay it together. They do, because what a step is to
+  // all of them, its images and its micro-steps, decides how often each of them has seen its own part of it.
   struct Kind {
+    int step_images = 0;  // of all replicas
     int images = 0;
     int index = 0;
     bool first = true;
@@ -26,6 +30,7 @@ class Recorder {
 
   void run(const Kind& kind, const std::function<void()>& enqueue);
   bool recording() const { return recording_; }
+  void clear() { entries_.clear(); }
 
  private:
   struct Entry {

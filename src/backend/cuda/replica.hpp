@@ -43,6 +43,7 @@ class CudaReplica final : public Replica {
   bool prefetch(const Batch& batch) override;
   void forget_prefetched() override { input_->clear(); }
   void run(const MicroStep& step, bool record, const std::function<void()>& enqueue) override;
+  void forget_recorded() override { recorder_->clear(); }
   void forward(int slot, const Batch& batch) override;
   void backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) override;
   BatchResult result(int slot) override;

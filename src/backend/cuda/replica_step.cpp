@@ -44,7 +44,7 @@ void CudaReplica::run(const MicroStep& step, bool record, const std::function<vo
   numbers_from_ = Numbers::by_run;
   try {
     if (record && config_.graphs) {
-      recorder_->run({step.batch.count, step.index, step.first, step.last}, enqueue);
+      recorder_->run({step.step_images, step.batch.count, step.index, step.first, step.last}, enqueue);
     } else {
       enqueue();
     }

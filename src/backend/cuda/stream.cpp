@@ -27,6 +27,7 @@ bool wait_for(cudaEvent_t event, const Deadline& deadline) {
     const cudaError_t status = cudaEventQuery(event);
     if (status == cudaSuccess) return true;
     if (status != cudaErrorNotReady) DTRAIN_CUDA(status);
+    cudaGetLastError();  // not ready is no error for a later call to find
     if (deadline.passed()) return false;
     if (polls > patient_polls) std::this_thread::sleep_for(std::chrono::microseconds(50));
   }
