@@ -68,4 +68,22 @@ std::vector<FusedLayer> lower(const model::Model& model, PoolFusion pools) {
   return fused;
 }
 
+int last_consumer(const std::vector<FusedLayer>& fused, std::size_t index) {
+  for (std::size_t layer = fused.size(); layer-- > index + 1;) {
+    for (const int input : fused[layer].inputs) {
+      if (input == static_cast<int>(index)) return static_cast<int>(layer);
+    }
+  }
+  return static_cast<int>(fused.size());
+}
+
+bool adds_to_gradient(const std::vector<FusedLayer>& fused, std::size_t index, std::size_t k) {
+  const int input = fused[index].inputs[k];
+  if (input == model::image_input) return false;
+  for (std::size_t before = 0; before < k; ++before) {
+    if (fused[index].inputs[before] == input) return true;
+  }
+  return last_consumer(fused, static_cast<std::size_t>(input)) > static_cast<int>(index);
+}
+
 }  // namespace dtrain::backend

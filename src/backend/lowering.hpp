@@ -21,4 +21,11 @@ enum class PoolFusion { none, into_convolutions };
 // convolution and ReLU before them, where nothing else reads what lies between.
 std::vector<FusedLayer> lower(const model::Model& model, PoolFusion pools = PoolFusion::into_convolutions);
 
+// The last of the layers that read the output of one; as many as there are layers where none does: the loss.
+int last_consumer(const std::vector<FusedLayer>& fused, std::size_t index);
+
+// Whether backward, which goes from the last layer to the first, has written the gradient of this layer's
+// k-th input before it comes to this layer, which then has to add its own. The image has no gradient.
+bool adds_to_gradient(const std::vector<FusedLayer>& fused, std::size_t index, std::size_t k);
+
 }  // namespace dtrain::backend

@@ -43,18 +43,12 @@ Program::Program(const model::Model& model, const dnnl::engine& engine, const Te
                  memory::data_type::f32,
                  memory::format_tag::nchw};
 
-  std::vector<int> last_consumer(fused_.size(), ops);  // the loss reads what nobody else does
-  for (int i = 0; i < ops; ++i) {
-    for (const int input : fused_[static_cast<std::size_t>(i)].inputs) {
-      if (input != model::image_input) last_consumer[static_cast<std::size_t>(input)] = i;
-    }
-  }
   for (std::size_t i = 0; i < fused_.size(); ++i) {
     ops_.push_back(make_op(builder, i));
     const std::size_t bytes = tensors_[i].desc.get_size();
     const int now = static_cast<int>(i);
     tensors_[i].value = builder.buffer(bytes, now, last_use(i));
-    tensors_[i].gradient = builder.buffer(bytes, 2 * ops - last_consumer[i], 2 * ops - now);
+    tensors_[i].gradient = builder.buffer(bytes, 2 * ops - last_consumer(fused_, i), 2 * ops - now);
   }
   layout.complete = true;
   plan_ = plan_arena(lifetimes);
@@ -89,12 +83,7 @@ std::unique_ptr<Op> Program::make_op(const Builder& builder, std::size_t index) 
     const int input = fused.inputs[k];
     place.inputs.push_back(input == model::image_input ? &image_
                                                        : &tensors_[static_cast<std::size_t>(input)]);
-    bool written = false;
-    for (std::size_t later = index + 1; later < fused_.size(); ++later) {
-      for (const int other : fused_[later].inputs) written = written || (other == input);
-    }
-    for (std::size_t before = 0; before < k; ++before) written = written || fused.inputs[before] == input;
-    place.accumulates.push_back(input != model::image_input && written);
+    place.accumulates.push_back(adds_to_gradient(fused_, index, k));
   }
   return std::visit(Overloaded{[&](const model::Convolution&) { return make_convolution(builder, place); },
                                [&](const model::Dense&) { return make_dense(builder, place); },
