@@ -37,6 +37,14 @@ class Error : public std::runtime_error {
   std::string advice_;
 };
 
+// A process of the job is gone or has given up, and with it the whole job, not only the run in which that was
+// noticed.
+class JobEnded : public Error {
+ public:
+  JobEnded(const std::string& what, std::string advice)
+      : Error(ErrorCategory::run, what, std::move(advice)) {}
+};
+
 // Thrown by long work when the user asked it to stop; carries no message because it is no error.
 class Interrupted : public std::exception {
  public:

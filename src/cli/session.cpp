@@ -129,7 +129,8 @@ std::string utc_now() {
 Session open_session(config::Options options, MakePlan make_plan) {
   Session session;
   const auto& strategy = *strategy::strategies().at(options.strategy).value;
-  session.launch = config::read_launch_environment(config::process_environment(), strategy.spans_workers());
+  session.launch = config::read_launch_environment(config::process_environment(), config::ClusterFlags(),
+                                                   strategy.spans_workers());
   session.inventory = backend::find_devices(options.device);
   session.backend = backend::backends().at(session.inventory.device).value;
   session.plan = make_plan(options, session.inventory);

@@ -153,7 +153,8 @@ EnvironmentLookup process_environment() {
   };
 }
 
-LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, bool strategy_spans_workers) {
+LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, const ClusterFlags&,
+                                          bool strategy_spans_workers) {
   LaunchEnvironment found;
   std::vector<Claim> claims;
   if (auto claim = read_tf_config(lookup)) claims.push_back(*claim);

@@ -18,6 +18,7 @@ constexpr Names<Scaling, 2> scaling_names{{{"weak", Scaling::weak}, {"strong", S
 constexpr Names<LastBatch, 2> last_batch_names{{{"keep", LastBatch::keep}, {"drop", LastBatch::drop}}};
 constexpr Names<Allocator, 2> allocator_names{
     {{"default", Allocator::standard}, {"async", Allocator::async}}};
+constexpr Names<Updates, 2> updates_names{{{"sync", Updates::sync}, {"async", Updates::async}}};
 constexpr Names<Phase, phase_count> phase_names{{{"input", Phase::input},
                                                  {"forward", Phase::forward},
                                                  {"backward", Phase::backward},
@@ -58,6 +59,7 @@ auto find_in(const Table& table, const std::string& flag, const std::string& tex
 std::string name(Scaling scaling) { return name_in(scaling_names, scaling); }
 std::string name(Precision precision) { return name_in(precision_names, precision); }
 std::string name(LastBatch last_batch) { return name_in(last_batch_names, last_batch); }
+std::string name(Updates updates) { return name_in(updates_names, updates); }
 std::string name(Allocator allocator) { return name_in(allocator_names, allocator); }
 std::string name(Phase phase) { return name_in(phase_names, phase); }
 
@@ -66,6 +68,7 @@ Scaling parse_scaling(const std::string& text) { return find_in(scaling_names, "
 LastBatch parse_last_batch(const std::string& text) {
   return find_in(last_batch_names, "--last-batch", text);
 }
+Updates parse_updates(const std::string& text) { return find_in(updates_names, "--updates", text); }
 Allocator parse_allocator(const std::string& text) { return find_in(allocator_names, "--allocator", text); }
 Phase parse_phase(const std::string& text) { return find_in(phase_names, "--inject-delay phase", text); }
 

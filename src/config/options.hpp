@@ -12,6 +12,7 @@ namespace dtrain::config {
 enum class Scaling { weak, strong };
 enum class Precision { fp32, tf32, bf16, fp16 };
 enum class LastBatch { keep, drop };
+enum class Updates { sync, async };
 enum class Allocator { standard, async };
 enum class Phase { input, forward, backward, communication, update };
 
@@ -23,11 +24,13 @@ inline constexpr int default_batch_size = 64;  // images a replica
 std::string name(Scaling scaling);
 std::string name(Precision precision);
 std::string name(LastBatch last_batch);
+std::string name(Updates updates);
 std::string name(Allocator allocator);
 std::string name(Phase phase);
 Precision parse_precision(const std::string& text);  // accepts mixed_float16 and mixed_bfloat16 too
 Scaling parse_scaling(const std::string& text);
 LastBatch parse_last_batch(const std::string& text);
+Updates parse_updates(const std::string& text);
 Allocator parse_allocator(const std::string& text);  // default, async
 Phase parse_phase(const std::string& text);
 
@@ -89,6 +92,15 @@ struct Options {
 
   double bucket_mb = 25.0;
   std::string comm = "auto";
+  std::string allreduce = "auto";  // the algorithm, where the communicator has several
+  std::string compress = "none";
+  int sync_every = 1;           // steps between two averagings of weights; 1: gradients are summed every step
+  double outer_momentum = 0.0;  // of the averaged change, with sync_every above 1
+  Updates updates = Updates::sync;  // parameter-server
+  std::optional<int> staleness;     // with async: steps a worker may be ahead of the slowest
+  int backup_workers = 0;           // with sync: gradients of a step that an update does not wait for
+  int servers = 1;                  // parameter servers, where no cluster names them
+
   std::optional<std::size_t> memory_limit;  // bytes a replica may take
   Allocator allocator = Allocator::standard;
   bool memory_growth = false;  // GPU: take memory as it is needed, not all of it at first
@@ -97,8 +109,9 @@ struct Options {
   std::optional<int> warmup;  // steps a round; none = until steady
   std::optional<int> steps;   // steps a round; none = by min_time
   int rounds = 5;
-  Seconds min_time{1.0};  // of a round
-  Seconds timeout{20.0};
+  Seconds min_time{1.0};             // of a round
+  Seconds timeout{20.0};             // between replicas and workers
+  Seconds rendezvous_timeout{60.0};  // for all workers to come
 
   int epochs = 10;
   std::optional<double> target_accuracy;

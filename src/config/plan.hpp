@@ -29,6 +29,7 @@ struct RunPlan {
   std::vector<int> replica_batch;  // images a micro-step, by rank: the largest of them sizes the buffers
   bool simulated = false;          // replicas share a device or core: never called scaling
   std::string simulated_reason;
+  std::vector<int> workers;             // that hosts it, by rank, ascending; empty = all in this process
   std::vector<int> devices;             // GPU by rank; empty = CPU replicas
   std::vector<std::vector<int>> cores;  // by rank; empty = not pinned (more replicas than cores)
 };

@@ -41,7 +41,7 @@ class Mirrored final : public Strategy {
   std::unique_ptr<RankStrategy> attach(const RankContext& context) const override {
     return std::make_unique<MirroredRank>(context);
   }
-  int replicas_in_sync(int replicas) const override { return replicas; }
+  int replicas_in_sync(const config::Options&, int replicas) const override { return replicas; }
   bool uses_collective() const override { return true; }
   bool spans_workers() const override { return false; }
   int max_replicas() const override { return std::numeric_limits<int>::max(); }

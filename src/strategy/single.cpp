@@ -24,7 +24,7 @@ class Single final : public Strategy {
   std::unique_ptr<RankStrategy> attach(const RankContext& context) const override {
     return std::make_unique<SingleRank>(context);
   }
-  int replicas_in_sync(int) const override { return 1; }
+  int replicas_in_sync(const config::Options&, int) const override { return 1; }
   bool uses_collective() const override { return false; }
   bool spans_workers() const override { return false; }
   int max_replicas() const override { return 1; }

@@ -105,12 +105,12 @@ TEST_F(Strategies, AreFoundByBothTheirNames) {
 TEST_F(Strategies, SayWhatTheyNeed) {
   const auto& single = *strategies().at("single").value;
   EXPECT_EQ(single.max_replicas(), 1);
-  EXPECT_EQ(single.replicas_in_sync(1), 1);
+  EXPECT_EQ(single.replicas_in_sync({}, 1), 1);
   EXPECT_FALSE(single.uses_collective());
   EXPECT_FALSE(single.spans_workers());
   const auto& mirrored = *strategies().at("mirrored").value;
   EXPECT_GE(mirrored.max_replicas(), 1000);
-  EXPECT_EQ(mirrored.replicas_in_sync(4), 4);
+  EXPECT_EQ(mirrored.replicas_in_sync({}, 4), 4);
   EXPECT_TRUE(mirrored.uses_collective());
   EXPECT_FALSE(mirrored.spans_workers());
 }

@@ -20,7 +20,7 @@ class Sabotaged final : public strategy::Strategy {
   std::unique_ptr<strategy::RankStrategy> attach(const strategy::RankContext& context) const override {
     return std::make_unique<SabotagedRank>(context, fault_);
   }
-  int replicas_in_sync(int replicas) const override { return replicas; }
+  int replicas_in_sync(const config::Options&, int replicas) const override { return replicas; }
   bool uses_collective() const override { return true; }
   bool spans_workers() const override { return false; }
   int max_replicas() const override { return 100; }
