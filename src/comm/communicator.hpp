@@ -75,6 +75,8 @@ class Communicator {
   // all-reduce 2 (N-1)/N B; reduce-scatter and all-gather (N-1)/N B; broadcast (N-1) B at the root, else 0;
   // send B; all_gather_values (N-1) B; barrier 0. Collectives count when they start, fractions round down.
   virtual std::uint64_t bytes_sent() const = 0;
+  // What it would have been without compression.
+  virtual std::uint64_t bytes_uncompressed() const { return bytes_sent(); }
 };
 
 // The part of [0, size) that belongs to a rank: multiples of 16 floats (a cache line), the last one shorter.

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -63,6 +64,10 @@ class RankStrategy : public backend::GradientSink {
     bool dropped = false;      // its gradient came too late to be used
   };
   virtual StepReport report() const { return {}; }
+  // Where the update happens elsewhere, what became of it, instead of the replica's outcome().
+  virtual std::optional<backend::StepOutcome> outcome() const { return std::nullopt; }
+  // Handed to others so far beside what the communicator counts.
+  virtual std::uint64_t bytes_sent() const { return 0; }
   // Where optimizer state lies outside of the replica: brings it in before it is exported, takes it out after
   // it was imported. Called on all ranks.
   virtual void collect_state() {}
@@ -84,7 +89,8 @@ class Strategy {
   virtual void check(const config::Options&) const {}
   // Replicas whose gradients are combined in one update; 1 for asynchronous strategies.
   virtual int replicas_in_sync(const config::Options& options, int replicas) const = 0;
-  virtual bool uses_collective() const = 0;  // a communicator is needed
+  virtual bool uses_collective() const = 0;            // a communicator is needed
+  virtual bool uses_servers() const { return false; }  // parameter servers of the job take part
   // Ranks wait for others, so that arrival and communication are stamped.
   virtual bool communicates() const { return uses_collective(); }
   virtual bool spans_workers() const = 0;
