@@ -17,6 +17,9 @@ class Command {
   virtual std::string summary() const = 0;
   virtual std::string footer() const { return {}; }  // examples, below the flags
   virtual void declare(Flags& flags) = 0;
+  // Of a command that starts another one: takes the words behind `--`, which are not its own flags.
+  virtual bool starts_another() const { return false; }
+  virtual void take_other(std::vector<std::string> /*words*/) {}
   // `command_line` runs it again, quoted for a shell. Results go to stdout.
   virtual ExitCode run(const std::string& command_line) = 0;
 };
@@ -27,6 +30,7 @@ std::vector<std::unique_ptr<Command>> make_commands();
 std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_verify_command();
+std::unique_ptr<Command> make_launch_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_data_generate_command();
 std::unique_ptr<Command> make_data_fetch_command();

@@ -79,6 +79,18 @@ std::string group_help(const Commands& commands, const std::string& first) {
   return text;
 }
 
+// Hands over what stands behind `--` to a command that starts another with it.
+void hand_over(Command& command, std::vector<std::string>& words) {
+  const auto separator = std::find(words.begin(), words.end(), "--");
+  if (separator == words.end()) {
+    if (std::any_of(words.begin(), words.end(), asks_for_help)) return;
+    throw usage_error(fmt::format("`dtrain {}` needs `--` and then a command to start", command.name()),
+                      fmt::format("write it behind the flags: dtrain {} ... -- bench ...", command.name()));
+  }
+  command.take_other({separator + 1, words.end()});
+  words.erase(separator, words.end());
+}
+
 ExitCode answer_help(const Commands& commands, std::vector<std::string> words) {
   if (words.empty()) {
     print_out(overview(commands));
@@ -114,6 +126,7 @@ ExitCode run(int argc, const char* const* argv) {
   std::vector<std::string> typed{"dtrain"};
   typed.insert(typed.end(), words.begin(), words.end());
   Command& command = take_command(commands, words);
+  if (command.starts_another()) hand_over(command, words);
   std::string help;
   if (parse_arguments(command, words, help) == Parsed::help) {
     print_out(help);

@@ -7,6 +7,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_bench_command());
   commands.push_back(make_train_command());
   commands.push_back(make_verify_command());
+  commands.push_back(make_launch_command());
   commands.push_back(make_report_command());
   commands.push_back(make_data_generate_command());
   commands.push_back(make_data_fetch_command());
