@@ -152,9 +152,7 @@ class LaunchCommand final : public Command {
       print_out(help);
       return ExitCode::fine;
     }
-    if (log_folder_.empty())
-      log_folder_ = fs::path(launch::last_value(command_, "--out").value_or(defaults.out)) / "logs";
-    require_writable_directory(log_folder_);
+    prepare_log_folder();
 
     launch::Signals signals;
     const launch::JobOutcome outcome = run_until_done(signals);
@@ -169,6 +167,16 @@ class LaunchCommand final : public Command {
     std::string help;
     parse_arguments(*command, {command_.begin() + 1, command_.end()}, help);
     return help;
+  }
+
+  void prepare_log_folder() {
+    if (log_folder_.empty())
+      log_folder_ = fs::path(launch::last_value(command_, "--out").value_or(defaults.out)) / "logs";
+    try {
+      require_writable_directory(log_folder_);
+    } catch (const Error& error) {
+      throw environment_error(error.what(), "choose another folder for the logs with --log-dir DIR");
+    }
   }
 
   launch::JobOutcome run_until_done(launch::Signals& signals) {

@@ -12,7 +12,7 @@ namespace dtrain::launch {
 struct Ending {
   int code = 0;
   int signal = 0;              // 0: none
-  double seconds = 0.0;        // after it was started
+  double seconds = 0.0;        // after the job was started
   bool brought_about = false;  // by a signal that launch had sent
 
   bool failed() const;  // a comparison's verdict (1, 6) is no failure

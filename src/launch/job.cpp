@@ -44,7 +44,7 @@ class Job {
     for (std::size_t i = 0; i < logs.size(); ++i) {
       const JobProcess& process = config_.processes[i];
       const Speaker speaker{process.title, static_cast<int>(i)};
-      members_.push_back({Process::start(process.spec), Relay(speaker, std::move(logs[i]), console_)});
+      members_.push_back({Process::start(process.spec, start), Relay(speaker, std::move(logs[i]), console_)});
       ids.push_back(members_.back().process.id());
     }
     if (config_.on_start) config_.on_start(ids);

@@ -69,7 +69,7 @@ struct ChildPlan {
 
 }  // namespace
 
-Process Process::start(const ProcessSpec& spec) {
+Process Process::start(const ProcessSpec& spec, TimePoint origin) {
   const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!nothing.open()) refuse("/dev/null cannot be opened", errno);
   Pipe out = spec.shares_stdout ? Pipe() : make_pipe();
@@ -79,7 +79,7 @@ Process Process::start(const ProcessSpec& spec) {
   const ChildPlan plan{::getpid(),    spec.program.c_str(), arguments.data(), environment.data(),
                        nothing.get(), out.write.get(),      error.write.get()};
   Process process;
-  process.started_ = Clock::now();
+  process.origin_ = origin;
   process.id_ = ::fork();
   if (process.id_ == 0) become(plan);
   if (process.id_ < 0) {
@@ -96,7 +96,7 @@ Process::Process(Process&& other) noexcept
     : id_(std::exchange(other.id_, 0)),
       out_(std::move(other.out_)),
       error_(std::move(other.error_)),
-      started_(other.started_),
+      origin_(other.origin_),
       signalled_(other.signalled_),
       ending_(other.ending_) {}
 
@@ -122,7 +122,7 @@ const std::optional<Ending>& Process::poll() {
   int status = 0;
   ::waitpid(id_, &status, 0);
   ending_ = Ending{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0,
-                   seconds(Clock::now() - started_), signalled_};
+                   seconds(Clock::now() - origin_), signalled_};
   return ending_;
 }
 

@@ -25,7 +25,8 @@ struct ProcessSpec {
 class Process {
  public:
   // Environment error when no process can be made. A program that cannot be run ends with code 3 and says so.
-  static Process start(const ProcessSpec& spec);
+  // Its ending is told in seconds after `origin`.
+  static Process start(const ProcessSpec& spec, TimePoint origin);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
   ~Process();
@@ -45,7 +46,7 @@ class Process {
   pid_t id_ = 0;
   FileDescriptor out_;
   FileDescriptor error_;
-  TimePoint started_;
+  TimePoint origin_;
   bool signalled_ = false;
   std::optional<Ending> ending_;
 };
