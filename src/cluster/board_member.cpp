@@ -34,6 +34,15 @@ struct Slot {
   }
 };
 
+constexpr const char* report_it = "this is an error in the program: please report it";
+
+// What the network would not take. The board checks again what comes from others.
+void require_size(const std::string& name, std::string_view value) {
+  if (name.size() <= longest_name && value.size() <= largest_value) return;
+  throw run_error(fmt::format("the value '{}' of {} bytes is too large", name.substr(0, 100), value.size()),
+                  report_it);
+}
+
 }  // namespace
 
 BoardMember::BoardMember(int rank, std::vector<Peer> peers, std::shared_ptr<LossBell> bell,
@@ -63,8 +72,7 @@ Answer BoardMember::ask_or_throw(Question question, const Deadline* deadline) {
     bell_->ring(*answer.loss);
     throw_ended(*bell_->loss());
   }
-  if (!answer.error.empty())
-    throw run_error(answer.error, "this is an error in the program: please report it");
+  if (!answer.error.empty()) throw run_error(answer.error, report_it);
   return answer;
 }
 
@@ -80,6 +88,7 @@ void BoardMember::check() const {
 }
 
 void BoardMember::set(const std::string& key, std::string_view value) {
+  require_size(key, value);
   ask_or_throw(Set{key, std::string(value)});
 }
 
@@ -97,6 +106,7 @@ void BoardMember::erase(const std::string& key) { ask_or_throw(Erase{key}); }
 
 std::vector<std::string> BoardMember::all_gather(const std::string& name, std::string_view mine,
                                                  const std::vector<int>& ranks, const Deadline& deadline) {
+  require_size(name, mine);
   return ask_or_throw(Gather{name, std::string(mine), ranks}, &deadline).values;
 }
 
