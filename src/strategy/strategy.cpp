@@ -13,6 +13,8 @@ const Registry<std::shared_ptr<const Strategy>>& strategies() {
     filled.add("mirrored", "synchronous data parallelism on one machine: gradients summed over all replicas",
                make_mirrored());
     filled.alias("MirroredStrategy", "mirrored");
+    filled.add("multi-worker", "the same over the workers of a job", make_multi_worker());
+    filled.alias("MultiWorkerMirroredStrategy", "multi-worker");
     return filled;
   }();
   return table;

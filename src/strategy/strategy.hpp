@@ -39,7 +39,7 @@ struct RankContext {
   backend::Replica* replica = nullptr;
   comm::Communicator* communicator = nullptr;
   const config::Options* options = nullptr;
-  std::shared_ptr<Shared> shared;
+  std::shared_ptr<Shared> shared = nullptr;
   Seconds timeout{20.0};
   bool loss_scaling = false;  // gradients may overflow: an update that is refused must leave weights alone
 };
@@ -97,7 +97,7 @@ class Strategy {
   virtual int max_replicas() const = 0;  // 1 for single
 };
 
-// single (OneDeviceStrategy), mirrored (MirroredStrategy).
+// single (OneDeviceStrategy), mirrored (MirroredStrategy), multi-worker (MultiWorkerMirroredStrategy).
 const Registry<std::shared_ptr<const Strategy>>& strategies();
 
 }  // namespace dtrain::strategy

@@ -26,7 +26,7 @@ struct Faults {
 
 // Softmax regression on twelve numbers: the means of the quadrants of the three planes. Plain arithmetic in
 // double; a flat buffer that is padded and, inside a slot, runs backwards, so that the order matters.
-class FakeReplica final : public backend::Replica {
+class FakeReplica : public backend::Replica {
  public:
   static constexpr int features = 12;
   static constexpr int classes = 10;

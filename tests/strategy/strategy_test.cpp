@@ -93,6 +93,7 @@ class Strategies : public ::testing::Test {
 TEST_F(Strategies, AreFoundByBothTheirNames) {
   EXPECT_EQ(strategies().at("OneDeviceStrategy").name, "single");
   EXPECT_EQ(strategies().at("MirroredStrategy").name, "mirrored");
+  EXPECT_EQ(strategies().at("MultiWorkerMirroredStrategy").name, "multi-worker");
   try {
     strategies().at("mirored");
     FAIL();
@@ -113,6 +114,11 @@ TEST_F(Strategies, SayWhatTheyNeed) {
   EXPECT_EQ(mirrored.replicas_in_sync({}, 4), 4);
   EXPECT_TRUE(mirrored.uses_collective());
   EXPECT_FALSE(mirrored.spans_workers());
+  const auto& multi_worker = *strategies().at("multi-worker").value;
+  EXPECT_GE(multi_worker.max_replicas(), 1000);
+  EXPECT_EQ(multi_worker.replicas_in_sync({}, 4), 4);
+  EXPECT_TRUE(multi_worker.uses_collective());
+  EXPECT_TRUE(multi_worker.spans_workers());
 }
 
 TEST_F(Strategies, SingleUpdatesWithoutACommunicator) {
