@@ -1,149 +1,136 @@
 #include "config/launch_environment.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <charconv>
 #include <cstdlib>
-#include <string_view>
 
 #include "base/error.hpp"
-#include "config/tf_config.hpp"
+#include "base/text.hpp"
+#include "config/address.hpp"
+#include "config/launchers.hpp"
 
 namespace dtrain::config {
 
 namespace {
 
-// What one launcher says of this process.
-struct Claim {
-  std::string source;
-  std::string variables;  // as the user would recognise them
-  int rank = 0;
-  int world = 1;
-};
-
-struct Launcher {
-  const char* source;
-  const char* rank;
-  const char* world;
-};
-
-// In order of precedence, after TF_CONFIG and before SLURM.
-constexpr std::array launchers{Launcher{"torchrun", "RANK", "WORLD_SIZE"},
-                               Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                               Launcher{"PMI", "PMI_RANK", "PMI_SIZE"}};
-constexpr Launcher slurm{"SLURM", "SLURM_PROCID", "SLURM_NTASKS"};
-
-int read_count(const std::string& variable, const std::string& text) {
-  int value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || value < 0) {
-    throw usage_error(fmt::format("{}: '{}' is not a whole number of 0 or more", variable, text),
-                      fmt::format("unset {}, or let the launcher set it", variable));
-  }
-  return value;
-}
-
-std::optional<Claim> read_launcher(const Launcher& launcher, const EnvironmentLookup& lookup) {
-  const auto rank = lookup(launcher.rank);
-  const auto world = lookup(launcher.world);
-  if (!rank && !world) return std::nullopt;
-  if (!rank || !world) {
-    throw usage_error(fmt::format("{} is set but {} is not", rank ? launcher.rank : launcher.world,
-                                  rank ? launcher.world : launcher.rank),
-                      fmt::format("set both, as {} does, or neither", launcher.source));
-  }
-  Claim claim{launcher.source, fmt::format("{}={} {}={}", launcher.rank, *rank, launcher.world, *world),
-              read_count(launcher.rank, *rank), read_count(launcher.world, *world)};
-  if (claim.world < 1 || claim.rank >= claim.world) {
-    throw usage_error(
-        fmt::format("{}: there is no rank {} among {}", claim.variables, claim.rank, claim.world),
-        fmt::format("{} must be below {}; let {} set both, or unset them", launcher.rank, launcher.world,
-                    launcher.source));
-  }
-  return claim;
-}
-
-std::optional<Claim> read_tf_config(const EnvironmentLookup& lookup) {
-  const auto text = lookup("TF_CONFIG");
-  if (!text) return std::nullopt;
-  const ClusterPlace place = parse_tf_config(*text);
-  return Claim{"TF_CONFIG", fmt::format("TF_CONFIG with task {} {}", place.role, place.index), place.rank,
-               place.world};
-}
-
-// Inside an allocation but outside a step (a batch script, a shell) the variables describe the allocation,
-// not this process. SLURM numbers such steps from 4294967280 up.
-bool inside_slurm_step(const EnvironmentLookup& lookup) {
-  for (const char* variable : {"SLURM_STEP_ID", "SLURM_STEPID"}) {
-    const auto text = lookup(variable);
-    if (!text) continue;
-    std::uint64_t id = 0;
-    const auto [stop, error] = std::from_chars(text->data(), text->data() + text->size(), id);
-    return error == std::errc() && stop == text->data() + text->size() && id < 4'294'967'280U;
-  }
-  return false;
-}
-
-std::optional<Claim> read_slurm(const EnvironmentLookup& lookup, std::vector<std::string>& notes) {
-  const bool present = lookup("SLURM_JOB_ID") || lookup("SLURM_NTASKS") || lookup("SLURM_PROCID");
-  if (!present) return std::nullopt;
-  if (!inside_slurm_step(lookup)) {
-    notes.emplace_back(
-        "SLURM variables without a job step (SLURM_STEP_ID) describe the allocation, not this process: "
-        "running as a "
-        "single process; start it with srun to use them");
-    return std::nullopt;
-  }
-  Launcher variables = slurm;
-  if (lookup("SLURM_STEP_NUM_TASKS")) variables.world = "SLURM_STEP_NUM_TASKS";
-  return read_launcher(variables, lookup);
-}
+constexpr const char* spanning_strategies = "multi-worker, parameter-server and local-sgd";
 
 // SLURM often starts one task a node, and another launcher the processes on it.
-bool nested_in_slurm(const Claim& inner, const Claim& outer) {
-  if (outer.source != slurm.source || inner.world % outer.world != 0) return false;
+bool nested_in_slurm(const LaunchEnvironment& inner, const LaunchEnvironment& outer) {
+  if (outer.source != "SLURM" || inner.world % outer.world != 0) return false;
   return inner.rank / (inner.world / outer.world) == outer.rank;
 }
 
+bool agree(const LaunchEnvironment& one, const LaunchEnvironment& other) {
+  return one.rank == other.rank && one.world == other.world;
+}
+
 void require_agreement(const std::vector<Claim>& claims) {
-  for (std::size_t i = 1; i < claims.size(); ++i) {
-    const Claim& first = claims.front();
-    const Claim& other = claims[i];
-    if (first.rank == other.rank && first.world == other.world) continue;
-    if (nested_in_slurm(first, other)) continue;
-    throw usage_error(fmt::format("{} and {} disagree: rank {} of {} ({}) against rank {} of {} ({})",
-                                  first.source, other.source, first.rank, first.world, first.variables,
-                                  other.rank, other.world, other.variables),
-                      fmt::format("start the program with one launcher, or unset the variables of {} or {}",
-                                  first.source, other.source));
+  const auto& first = claims.front();
+  if (first.place.evaluator) return;
+  for (const auto& other : claims) {
+    if (agree(first.place, other.place) || nested_in_slurm(first.place, other.place)) continue;
+    throw usage_error(
+        fmt::format("{} and {} disagree: rank {} of {} ({}) against rank {} of {} ({})", first.place.source,
+                    other.place.source, first.place.rank, first.place.world, first.variables,
+                    other.place.rank, other.place.world, other.variables),
+        fmt::format("start the program with one launcher, unset the variables of the other, or say which to "
+                    "believe with --launcher {}",
+                    join(launchers().names(), ", ")));
   }
 }
 
-constexpr std::array recorded_prefixes{"NCCL_",     "CUDA_", "CUDNN_",          "NVIDIA_", "OMP_",
-                                       "GOMP_",     "KMP_",  "DNNL_",           "ONEDNN_", "DTRAIN_",
-                                       "OPENBLAS_", "MKL_",  "OMPI_COMM_WORLD_"};
-constexpr std::array recorded_names{
-    "RANK",          "WORLD_SIZE",   "LOCAL_RANK",      "LOCAL_WORLD_SIZE", "PMI_RANK",
-    "PMI_SIZE",      "SLURM_JOB_ID", "SLURM_STEP_ID",   "SLURM_PROCID",     "SLURM_NTASKS",
-    "SLURM_LOCALID", "SLURM_NNODES", "MALLOC_ARENA_MAX"};
-constexpr std::array secret_words{"TOKEN", "KEY", "SECRET", "PASS", "CREDENTIAL", "AUTH"};
-constexpr std::size_t longest_recorded_value = 200;
+std::vector<Claim> read_claims(const Traces& traces) {
+  const std::string& chosen = traces.flags.launcher;
+  std::vector<Claim> claims;
+  if (chosen == "none") return claims;
+  if (chosen != "auto") {
+    const auto& launcher = launchers().at(chosen);
+    auto claim = launcher.value(traces);
+    if (!claim) {
+      throw usage_error(fmt::format("--launcher {}: it has not started this process", chosen),
+                        fmt::format("it would set {}; use --launcher auto, or none for a single process",
+                                    launcher.summary));
+    }
+    claims.push_back(std::move(*claim));
+    return claims;
+  }
+  for (const auto& launcher : launchers().entries()) {
+    if (auto claim = launcher.value(traces)) claims.push_back(std::move(*claim));
+  }
+  return claims;
+}
 
-bool may_be_recorded(std::string_view name) {
-  std::string upper(name);
-  std::transform(upper.begin(), upper.end(), upper.begin(),
-                 [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; });
-  const auto contains = [&](const char* word) { return upper.find(word) != std::string::npos; };
-  if (std::any_of(secret_words.begin(), secret_words.end(), contains)) return false;
-  const auto starts = [&](const char* prefix) { return name.starts_with(prefix); };
-  return std::any_of(recorded_prefixes.begin(), recorded_prefixes.end(), starts) ||
-         std::find(recorded_names.begin(), recorded_names.end(), name) != recorded_names.end();
+// Nothing must make one process of many without a word.
+void require_single(const Traces& traces) {
+  if (traces.flags.launcher == "none") return;
+  if (!traces.flags.rendezvous.empty()) {
+    throw usage_error(
+        fmt::format("--rendezvous {}: nothing says which rank of how many this is", traces.flags.rendezvous),
+        "start the program with a launcher, or give --worker-hosts and --task-index");
+  }
+  if (const auto rank = traces.lookup("PMIX_RANK")) {
+    throw usage_error(
+        fmt::format("PMIX_RANK={} says that this process is one of several, but not of how many", *rank),
+        "give --worker-hosts and --task-index, or --launcher none for a single process");
+  }
+}
+
+// What the first does not say, others that agree with it may.
+LaunchEnvironment merge(const std::vector<Claim>& claims) {
+  LaunchEnvironment merged = claims.front().place;
+  for (const auto& [variables, place] : claims) {
+    if (!agree(merged, place) || merged.evaluator) continue;
+    if (!merged.local_rank) merged.local_rank = place.local_rank;
+    if (!merged.local_world) merged.local_world = place.local_world;
+    if (merged.rendezvous.empty()) merged.rendezvous = place.rendezvous;
+  }
+  return merged;
+}
+
+void apply_rendezvous(LaunchEnvironment& found, const std::string& rendezvous) {
+  if (rendezvous.empty()) return;
+  if (const auto problem = why_no_address(rendezvous)) {
+    throw usage_error(fmt::format("--rendezvous {}: {}", rendezvous, *problem),
+                      "give host:port of rank 0, with a port from 1 to 65535");
+  }
+  const std::string listed = found.tasks.empty() ? "" : found.tasks.front().address;
+  if (!listed.empty() && listed != rendezvous) {
+    throw usage_error(
+        fmt::format("--rendezvous {}: {} gives rank 0 the address {}", rendezvous, found.source, listed),
+        "leave --rendezvous out");
+  }
+  found.rendezvous = rendezvous;
+}
+
+// MPI can tell the others where rank 0 is; the rest cannot.
+void require_rendezvous(const LaunchEnvironment& found, const Claim& used) {
+  const bool tells_later = found.source == "Open MPI" || found.source == "PMI";
+  if (found.alone() || !found.rendezvous.empty() || tells_later) return;
+  throw usage_error(fmt::format("{}: rank {} of {}, but nothing says where rank 0 is", used.variables,
+                                found.rank, found.world),
+                    "set MASTER_ADDR and MASTER_PORT, or give --rendezvous host:port");
+}
+
+void require_spanning(const LaunchEnvironment& found, const Claim& used) {
+  const std::string servers =
+      found.servers() > 0 ? fmt::format(" and {} parameter servers", found.servers()) : "";
+  throw usage_error(
+      fmt::format("{} describes {} workers{} ({}), but the strategy runs on one machine, in one process",
+                  found.source, found.workers(), servers, used.variables),
+      fmt::format(
+          "start one process and ask for --replicas N, unset the variables of {}, or use a strategy that "
+          "spans workers: {}",
+          found.source, spanning_strategies));
 }
 
 }  // namespace
+
+int LaunchEnvironment::workers() const {
+  return tasks.empty() ? world : static_cast<int>(tasks.size()) - servers();
+}
+
+int LaunchEnvironment::servers() const {
+  return static_cast<int>(std::ranges::count(tasks, std::string("ps"), &Task::role));
+}
 
 EnvironmentLookup process_environment() {
   return [](const std::string& name) -> std::optional<std::string> {
@@ -153,46 +140,26 @@ EnvironmentLookup process_environment() {
   };
 }
 
-LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, const ClusterFlags&,
+LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, const ClusterFlags& flags,
                                           bool strategy_spans_workers) {
+  std::vector<std::string> notes;
+  const Traces traces{lookup, flags, notes};
+  const auto claims = read_claims(traces);
   LaunchEnvironment found;
-  std::vector<Claim> claims;
-  if (auto claim = read_tf_config(lookup)) claims.push_back(*claim);
-  for (const auto& launcher : launchers) {
-    if (auto claim = read_launcher(launcher, lookup)) claims.push_back(*claim);
+  if (claims.empty()) {
+    require_single(traces);
+  } else {
+    require_agreement(claims);
+    found = merge(claims);
+    const Claim& used = claims.front();
+    if (found.world > 1 && !strategy_spans_workers) require_spanning(found, used);
+    apply_rendezvous(found, flags.rendezvous);
+    require_rendezvous(found, used);
+    notes.push_back(fmt::format("{}: rank {} of {}{}", used.variables, found.rank, found.world,
+                                found.rendezvous.empty() ? "" : ", rank 0 at " + found.rendezvous));
   }
-  if (auto claim = read_slurm(lookup, found.notes)) claims.push_back(*claim);
-  require_agreement(claims);
-  if (claims.empty()) return found;
-
-  const Claim& used = claims.front();
-  if (used.world > 1 && !strategy_spans_workers) {
-    throw usage_error(
-        fmt::format("{} describes {} workers ({}), but the strategy runs on one machine, in one process",
-                    used.source, used.world, used.variables),
-        fmt::format("start one process and ask for --replicas N, or unset the variables of {}", used.source));
-  }
-  found.source = used.source;
-  found.rank = used.rank;
-  found.world = used.world;
-  found.notes.push_back(fmt::format("{}: rank {} of {}", used.variables, used.rank, used.world));
+  found.notes = std::move(notes);
   return found;
-}
-
-std::vector<std::pair<std::string, std::string>> recorded_environment(const char* const* variables) {
-  std::vector<std::pair<std::string, std::string>> recorded;
-  for (; *variables != nullptr; ++variables) {
-    const std::string_view variable = *variables;
-    const auto equals = variable.find('=');
-    if (equals == std::string_view::npos || !may_be_recorded(variable.substr(0, equals))) continue;
-    recorded.emplace_back(variable.substr(0, equals), variable.substr(equals + 1, longest_recorded_value));
-  }
-  std::sort(recorded.begin(), recorded.end());
-  return recorded;
-}
-
-std::vector<std::pair<std::string, std::string>> recorded_environment() {
-  return recorded_environment(environ);
 }
 
 }  // namespace dtrain::config

@@ -2,16 +2,9 @@
 
 #include <string>
 
-namespace dtrain::config {
+#include "config/cluster_spec.hpp"
 
-// This process's place in the cluster that a TF_CONFIG describes: ranks count chief, workers, then parameter
-// servers.
-struct ClusterPlace {
-  int rank = 0;
-  int world = 1;
-  std::string role;
-  int index = 0;
-};
+namespace dtrain::config {
 
 // Reads {"cluster": {role: [host:port, ...]}, "task": {"type": role, "index": k}}. A role's list may also be
 // a map from index to address, as dynamic clusters write it. Usage error that names position, key, index or

@@ -17,13 +17,14 @@ using testing::IsEmpty;
 using testing::Pair;
 using Variables = std::map<std::string, std::string>;
 
-LaunchEnvironment read(Variables variables, bool spans_workers = true) {
+LaunchEnvironment read(const Variables& variables, bool spans_workers = true,
+                       const ClusterFlags& flags = ClusterFlags()) {
   const EnvironmentLookup lookup = [&](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     if (found == variables.end()) return std::nullopt;
     return found->second;
   };
-  return read_launch_environment(lookup, spans_workers);
+  return read_launch_environment(lookup, flags, spans_workers);
 }
 
 void expect_refused(const Variables& variables, const std::vector<std::string>& words,
@@ -44,13 +45,19 @@ TEST(LaunchEnvironment, IsOneProcessWhenNothingIsSet) {
 }
 
 TEST(LaunchEnvironment, ReadsEveryLauncher) {
-  const auto torch = read({{"RANK", "1"}, {"WORLD_SIZE", "4"}});
+  const auto torch =
+      read({{"RANK", "1"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}});
   EXPECT_EQ(torch.source, "torchrun");
   EXPECT_EQ(torch.rank, 1);
   EXPECT_EQ(torch.world, 4);
   EXPECT_EQ(read({{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "4"}}).source, "Open MPI");
   EXPECT_EQ(read({{"PMI_RANK", "2"}, {"PMI_SIZE", "4"}}).source, "PMI");
-  EXPECT_EQ(read({{"SLURM_PROCID", "2"}, {"SLURM_NTASKS", "4"}, {"SLURM_STEP_ID", "0"}}).source, "SLURM");
+  EXPECT_EQ(read({{"SLURM_PROCID", "2"},
+                  {"SLURM_NTASKS", "4"},
+                  {"SLURM_STEP_ID", "0"},
+                  {"SLURM_STEP_NODELIST", "n[1-2]"}})
+                .source,
+            "SLURM");
 }
 
 TEST(LaunchEnvironment, PrefersTfConfig) {
@@ -177,11 +184,9 @@ TEST(LaunchEnvironment, IgnoresASlurmAllocationWithoutAStep) {
 }
 
 TEST(LaunchEnvironment, TakesProcessesStartedInsideSlurmTasks) {
-  const Variables nested{{"RANK", "5"},
-                         {"WORLD_SIZE", "8"},
-                         {"SLURM_PROCID", "1"},
-                         {"SLURM_NTASKS", "2"},
-                         {"SLURM_STEP_ID", "0"}};
+  const Variables nested{
+      {"RANK", "5"},         {"WORLD_SIZE", "8"},   {"MASTER_ADDR", "a"},  {"MASTER_PORT", "29500"},
+      {"SLURM_PROCID", "1"}, {"SLURM_NTASKS", "2"}, {"SLURM_STEP_ID", "0"}};
   EXPECT_EQ(read(nested).source, "torchrun");
   Variables elsewhere = nested;
   elsewhere["SLURM_PROCID"] = "0";
