@@ -182,28 +182,33 @@ class LaunchCommand final : public Command {
   launch::JobOutcome run_until_done(launch::Signals& signals) {
     const Checkpoint checkpoint(command_);
     Words command = command_;
+    std::string again;
+    int restart = 0;
     int port_failures = 0;
-    for (int restart = 0;;) {
-      const launch::JobOutcome outcome = run_once(command, signals, restart + port_failures == 0);
+    while (true) {
+      const launch::JobOutcome outcome = run_once(command, again, signals);
       show_endings(outcome);
       if (outcome.port_taken && outcome.interrupted_by == 0 && ++port_failures < port_attempts) {
-        log_warning("another program took a port in the meantime: starting again with other ports");
-        continue;
+        again = "started again with other ports: another program took one in the meantime";
+      } else if (restart < restarts_ && may_be_started_again(outcome)) {
+        again = fmt::format("restart {} of {}: {}", ++restart, restarts_, describe_cause(outcome));
+        if (checkpoint.usable()) {
+          command = launch::with_value(command, "--resume", checkpoint.path());
+          again += "; going on from " + checkpoint.path();
+        }
+      } else {
+        return outcome;
       }
-      if (restart == restarts_ || !may_be_started_again(outcome)) return outcome;
-      if (checkpoint.usable()) command = launch::with_value(command, "--resume", checkpoint.path());
-      log_warning(fmt::format("restart {} of {}: {}{}", ++restart, restarts_, describe_cause(outcome),
-                              checkpoint.usable() ? "; going on from " + checkpoint.path() : ""));
+      log_warning(again);
     }
   }
 
-  launch::JobOutcome run_once(const Words& command, launch::Signals& signals, bool first) {
-    const int count = *workers_ + servers_;
-    const auto ports = launch::reserve_ports(host_, count);
+  launch::JobOutcome run_once(const Words& command, const std::string& again, launch::Signals& signals) {
+    const auto ports = launch::reserve_ports(host_, *workers_ + servers_);
     lay_out(ports);
     launch::JobConfig job;
     job.timeout = job_timeout();
-    job.fresh_logs = first;
+    job.again = again;
     job.on_start = [this](const std::vector<pid_t>& ids) { show_start(ids); };
     const std::string token = launch::make_job_token();
     Words arguments{"dtrain"};

@@ -39,7 +39,7 @@ class Job {
   void start() {
     const TimePoint start = Clock::now();
     std::vector<LogFile> logs;
-    for (const auto& process : config_.processes) logs.emplace_back(process.log, config_.fresh_logs, start);
+    for (const auto& process : config_.processes) logs.emplace_back(process.log, config_.again, start);
     std::vector<pid_t> ids;
     for (std::size_t i = 0; i < logs.size(); ++i) {
       const JobProcess& process = config_.processes[i];

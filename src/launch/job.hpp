@@ -20,9 +20,9 @@ struct JobProcess {
 
 struct JobConfig {
   std::vector<JobProcess> processes;
-  Seconds timeout{20.0};   // in which processes notice that another is lost
-  Seconds grace{5.0};      // beyond it, and between asking to end and killing
-  bool fresh_logs = true;  // else lines are added to them
+  Seconds timeout{20.0};  // in which processes notice that another is lost
+  Seconds grace{5.0};     // beyond it, and between asking to end and killing
+  std::string again;      // why it is started again: logs go on, below this line. Empty: they begin
   std::function<void(const std::vector<pid_t>&)> on_start;  // all have been started, nothing was relayed yet
 };
 

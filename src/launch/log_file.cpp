@@ -9,12 +9,15 @@
 
 namespace dtrain::launch {
 
-LogFile::LogFile(const std::filesystem::path& path, bool afresh, TimePoint start)
-    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (afresh ? O_TRUNC : 0), 0666)),
+LogFile::LogFile(const std::filesystem::path& path, const std::string& again, TimePoint start)
+    : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (again.empty() ? O_TRUNC : 0),
+                   0666)),
       start_(start) {
-  if (file_.open()) return;
-  throw environment_error(fmt::format("{} cannot be written: {}", path.string(), std::strerror(errno)),
-                          "choose another folder with --log-dir");
+  if (!file_.open()) {
+    throw environment_error(fmt::format("{} cannot be written: {}", path.string(), std::strerror(errno)),
+                            "choose another folder with --log-dir");
+  }
+  if (!again.empty()) write("-- " + again);
 }
 
 void LogFile::write(std::string_view line) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "base/units.hpp"
@@ -12,8 +13,8 @@ namespace dtrain::launch {
 // side by side.
 class LogFile {
  public:
-  // Environment error when it cannot be written. `afresh` empties it; else lines are added.
-  LogFile(const std::filesystem::path& path, bool afresh, TimePoint start);
+  // Environment error when it cannot be written. It is emptied, unless `again` says why it goes on.
+  LogFile(const std::filesystem::path& path, const std::string& again, TimePoint start);
 
   void write(std::string_view line);  // a disk that is full loses lines, and ends nothing
 

@@ -62,10 +62,11 @@ TEST_F(Job, AddsToLogsWhenItIsStartedAgain) {
   JobConfig config = job({"echo first"});
   run(config);
   config.processes[0].spec.arguments[2] = "echo second";
-  config.fresh_logs = false;
+  config.again = "restart 1 of 1";
   run(config);
-  EXPECT_THAT(text_of(log(0)), testing::AllOf(HasSubstr("first"), HasSubstr("second")));
-  config.fresh_logs = true;
+  EXPECT_THAT(text_of(log(0)),
+              testing::AllOf(HasSubstr("first"), HasSubstr("-- restart 1 of 1\n"), HasSubstr("second")));
+  config.again.clear();
   run(config);
   EXPECT_THAT(text_of(log(0)), Not(HasSubstr("first")));
 }
