@@ -108,9 +108,9 @@ class AsyncShard final : public Shard {
 
   std::string too_far_ahead(int worker, const Deadline& deadline) const {
     const int last = slowest();
-    return fmt::format("worker {} waited {:.3g} s for worker {}, which is {} steps behind it (--staleness {})",
-                       worker, deadline.allowed().count(), last, clock(worker) - clock(last),
-                       *config_.policy.staleness);
+    return fmt::format(
+        "worker {} waited {:.3g} s for worker {}, which is {} steps behind it (--staleness {})", worker,
+        deadline.allowed().count(), last, clock(worker) - clock(last), *config_.policy.staleness);
   }
 
   [[noreturn]] void refuse(int worker) {

@@ -38,8 +38,9 @@ class TableServer final : public Server {
     tables_.abort("the parameter server has ended");
     server_->Shutdown(std::chrono::system_clock::now() +
                       std::chrono::duration_cast<std::chrono::milliseconds>(farewell));
-    arrivals_->Shutdown();
     acceptor_.join();
+    arrivals_->Shutdown();
+    drain(*arrivals_);
     for (Guest& guest : guests_) guest.thread.join();
   }
 
@@ -57,19 +58,22 @@ class TableServer final : public Server {
     std::atomic<bool> gone = false;
   };
 
+  static void drain(grpc::CompletionQueue& queue) {
+    void* tag = nullptr;
+    bool fine = false;
+    while (queue.Next(&tag, &fine)) {
+    }
+  }
+
   void accept() {
     while (true) {
       auto call = std::make_unique<Call>();
       service_.RequestCall(&call->context, &call->stream, &call->queue, arrivals_.get(), call.get());
       void* tag = nullptr;
       bool fine = false;
-      const bool more = arrivals_->Next(&tag, &fine);
-      if (!more || !fine) {
+      if (!arrivals_->Next(&tag, &fine) || !fine) {  // the server goes
         call->queue.Shutdown();
-        while (call->queue.Next(&tag, &fine)) {
-        }
-        while (arrivals_->Next(&tag, &fine)) {
-        }
+        drain(call->queue);
         return;
       }
       welcome(std::move(call));
