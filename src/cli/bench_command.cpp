@@ -1,5 +1,7 @@
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/log.hpp"
 #include "cli/command.hpp"
 #include "cli/delivery.hpp"
@@ -63,14 +65,25 @@ class Keeper final : public measure::Observer {
   std::optional<measure::TraceWriter> trace_;
 };
 
+const config::RunPlan& run_of(const Session& session, const std::string& id) {
+  return *std::ranges::find(session.plan.runs, id, &config::RunPlan::id);
+}
+
+// The same in every process of a job.
+train::WorldConfig bench_world(const Session& session, const std::string& id, const std::atomic<bool>& stop) {
+  const config::RunPlan& run = run_of(session, id);
+  train::WorldConfig world = world_config(session, run, 0);
+  world.stop = &stop;
+  const bool largest = run.id == session.plan.runs.back().id;
+  if (largest && run.base == config::RunPlan::Base::none) world.delays = session.options.injected_delays;
+  return world;
+}
+
 measure::SubjectMaker subject_maker(const Session& session, std::shared_ptr<measure::LiveStep> live,
                                     const std::atomic<bool>& stop) {
   return [&session, live = std::move(live), &stop](const config::RunPlan& run) {
-    train::WorldConfig world = world_config(session, run, 0);
+    train::WorldConfig world = bench_world(session, run.id, stop);
     world.live = live;
-    world.stop = &stop;
-    const bool largest = run.id == session.plan.runs.back().id;
-    if (largest && run.base == config::RunPlan::Base::none) world.delays = session.options.injected_delays;
     return std::make_unique<train::World>(std::move(world));
   };
 }
@@ -106,6 +119,7 @@ class BenchCommand final : public Command {
 
   void declare(Flags& flags) override {
     declare_world_flags(flags, options_);
+    declare_cluster_flags(flags, options_);
     declare_training_flags(flags, options_);
     declare_data_flags(flags, options_);
     declare_measuring_flags(flags, options_);
@@ -122,6 +136,13 @@ class BenchCommand final : public Command {
       print_out(describe_plan(session, describe_rounds(session.options)));
       return ExitCode::fine;
     }
+    const auto make = [&](const std::string& run) { return bench_world(session, run, interrupt.stop()); };
+    return run_in_job(session, make, [&] { return lead(session, command_line, interrupt); });
+  }
+
+ private:
+  static ExitCode lead(const Session& session, const std::string& command_line,
+                       const InterruptGuard& interrupt) {
     report::Result result = start_result(session, command_line);
     show_header(result, session.plan.runs);
     measure_all(session, result, interrupt.stop());
@@ -135,7 +156,6 @@ class BenchCommand final : public Command {
     return ExitCode::fine;
   }
 
- private:
   static void measure_all(const Session& session, report::Result& result, const std::atomic<bool>& stop) {
     const auto& options = session.options;
     const auto live = std::make_shared<measure::LiveStep>();

@@ -24,9 +24,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Of all processes of a job the chief speaks.
 void warn(Session& session, const std::string& warning) {
   session.warnings.push_back(warning);
-  log_warning(warning);
+  if (!session.job.follows()) log_warning(warning);
 }
 
 // A file that is written later: its folder must take files, and it must not be a folder itself.
@@ -64,6 +65,19 @@ bool share_gpus(const config::RunPlan& run) { return run.simulated && !run.devic
 void choose_communicator(Session& session) {
   const bool share = std::ranges::any_of(session.plan.runs, share_gpus);
   session.options.comm = comm::choose_communicator(session.options.comm, session.inventory.device, share);
+  session.local_communicator = session.options.comm;
+}
+
+// Workers that hold ranks of a run, then the servers it uses.
+std::vector<int> members_of(const Session& session, const config::RunPlan& run) {
+  if (session.job.alone()) return {};
+  std::vector<int> members = run.workers;
+  members.erase(std::ranges::unique(members).begin(), members.end());
+  if (!strategy::strategies().at(run.strategy).value->uses_servers()) return members;
+  for (const auto& peer : session.job.member->peers()) {
+    if (peer.role == "ps") members.push_back(peer.rank);
+  }
+  return members;
 }
 
 backend::ReplicaConfig replica_config(const Session& session, const config::RunPlan& run) {
@@ -84,8 +98,14 @@ backend::ReplicaConfig replica_config(const Session& session, const config::RunP
   return replica;
 }
 
-// Replicas of a run that share one memory: the machine's, or the busiest GPU's.
-int share_memory(const config::RunPlan& run) {
+// Replicas of a run that share one memory: that of the machine this process is on, or the busiest GPU's.
+int share_memory(const Session& session, const config::RunPlan& run) {
+  if (run.devices.empty() && !run.workers.empty()) {
+    const auto& workers = session.inventory.workers;
+    const auto& here = workers.at(static_cast<std::size_t>(session.job.member->rank()) % workers.size()).host;
+    return static_cast<int>(std::ranges::count_if(
+        run.workers, [&](int worker) { return workers[static_cast<std::size_t>(worker)].host == here; }));
+  }
   if (run.devices.empty()) return run.replicas;
   return static_cast<int>(std::ranges::count(run.devices, run.devices.front()));
 }
@@ -95,10 +115,11 @@ void require_memory(const Session& session) {
   const std::size_t limit = session.options.memory_limit.value_or(0);
   const bool weak = session.plan.scaling == config::Scaling::weak;
   int together = 0;
-  for (const auto& run : session.plan.runs) together += share_memory(run);
+  for (const auto& run : session.plan.runs) together += share_memory(session, run);
   for (const auto& run : session.plan.runs) {
     backend::require_memory(*session.backend, replica_config(session, run),
-                            weak ? together : share_memory(run), limit, session.inventory.free_memory);
+                            weak ? together : share_memory(session, run), limit,
+                            session.inventory.free_memory);
   }
 }
 
@@ -126,32 +147,103 @@ std::string utc_now() {
 
 }  // namespace
 
-Session open_session(config::Options options, MakePlan make_plan) {
-  Session session;
-  const auto& strategy = *strategy::strategies().at(options.strategy).value;
-  session.launch = config::read_launch_environment(config::process_environment(), config::ClusterFlags(),
-                                                   strategy.spans_workers());
+namespace {
+
+void look_around(Session& session, const config::Options& options) {
   session.inventory = backend::find_devices(options.device);
   session.backend = backend::backends().at(session.inventory.device).value;
+  if (!session.job.alone()) share_inventory(session.job, session.inventory, options.timeout);
+}
+
+// Everything that may be wrong is found out here.
+void prepare(Session& session, config::Options options, MakePlan make_plan) {
+  strategy::strategies().at(options.strategy).value->check(options);
+  look_around(session, options);
   session.plan = make_plan(options, session.inventory);
   fill_in(options, session.plan);
   session.options = std::move(options);
   choose_communicator(session);
+  session.exact = session.options;
+  session.exact.compress = "none";
+  session.exact.sync_every = 1;
+  session.exact.updates = config::Updates::sync;
+  session.exact.staleness.reset();
 
   for (const auto& note : session.backend->check_precision(session.options.precision)) warn(session, note);
   session.model = std::make_shared<const model::Model>(model::zoo().at(session.options.model).value());
   require_memory(session);
   session.data = datasets::open_cifar10(session.options.data, session.options.cache, session.options.seed);
   require_enough_images(session);
-  if (!session.options.dry_run) open_all_outputs(session.options);
+  if (!session.options.dry_run && !session.job.follows()) open_all_outputs(session.options);
 
   if (session.options.device == "auto" && session.inventory.device == "cpu") {
     warn(session, session.inventory.device_reason);
   }
   if (!session.data.note.empty()) warn(session, session.data.note);
   for (const auto& note : session.plan.notes) warn(session, note);
-  for (const auto& note : session.launch.notes) warn(session, note);
+  for (const auto& note : session.job.place.notes) warn(session, note);
+  if (session.job.alone()) return;
+  report::Result planned = start_result(session, "");
+  planned.dataset.checksum = session.data.train->checksum();
+  require_same_work(session.job, planned, session.options.rendezvous_timeout);
+}
+
+train::Failure as_failure(const Error& error) {
+  return {.category = error.category(), .what = error.what(), .advice = error.advice()};
+}
+
+}  // namespace
+
+Session open_session(config::Options options, MakePlan make_plan) {
+  Session session;
+  session.job = open_job(options, *strategy::strategies().at(options.strategy).value);
+  if (session.job.alone()) {
+    prepare(session, std::move(options), make_plan);
+    return session;
+  }
+  try {
+    prepare(session, std::move(options), make_plan);
+  } catch (const JobEnded&) {
+    throw;
+  } catch (const Error& error) {
+    session.job.member->fail(session.job.member->rank(), fmt::format("failed: {}", error.what()));
+    throw;
+  }
   return session;
+}
+
+namespace {
+
+ExitCode lead_job(const Session& session, const std::function<ExitCode()>& lead) {
+  const Job& job = session.job;
+  try {
+    const ExitCode code = lead();
+    const train::Failure interrupted{.interrupted = true};
+    job.leader->end(code == ExitCode::interrupted ? &interrupted : nullptr);
+    return code;
+  } catch (const JobEnded&) {
+    throw;
+  } catch (const Error& error) {
+    if (!job.member->loss()) {
+      const train::Failure failure = as_failure(error);
+      job.leader->end(&failure);
+    }
+    throw;
+  }
+}
+
+}  // namespace
+
+ExitCode run_in_job(const Session& session, const train::MakeWorld& make,
+                    const std::function<ExitCode()>& lead) {
+  const Job& job = session.job;
+  if (job.alone()) return lead();
+  // Whatever happens, in order or not: the chief goes last.
+  const std::shared_ptr<void> goodbye(
+      nullptr, [&](void*) { job.member->leave(Deadline::in(session.options.timeout)); });
+  if (!job.follows()) return lead_job(session, lead);
+  train::follow(*job.member, make);
+  return ExitCode::fine;
 }
 
 int steps_per_epoch(const Session& session, const config::RunPlan& run) {
@@ -164,12 +256,15 @@ int steps_per_epoch(const Session& session, const config::RunPlan& run) {
 train::WorldConfig world_config(const Session& session, const config::RunPlan& run,
                                 std::int64_t total_steps) {
   train::WorldConfig world;
-  world.options = &session.options;
+  world.options = run.exact ? &session.exact : &session.options;
   world.plan = run;
   world.model = session.model;
   world.backend = session.backend;
   world.strategy = strategy::strategies().at(run.strategy).value;
-  world.communicator = session.options.comm;
+  world.members = members_of(session, run);
+  world.member = session.job.member.get();
+  world.leader = session.job.leader;
+  world.communicator = world.members.size() > 1 ? session.options.comm : session.local_communicator;
   world.data = session.data;
   world.schedule = train::schedules()
                        .at(session.options.schedule)
@@ -217,6 +312,7 @@ report::Result start_result(const Session& session, const std::string& command_l
   result.device = session.inventory.device;
   result.device_reason = session.inventory.device_reason;
   result.scaling = session.plan.scaling;
+  result.cluster = describe(session.job);
   result.dataset = {session.data.train->name(), session.data.train->size(), ""};
   result.model.name = session.model->name;
   result.model.parameters = session.model->parameter_count;
@@ -270,7 +366,7 @@ std::string describe_plan(const Session& session, const std::string& work) {
     text += fmt::format("  {:<12}{}\n", label, value);
   };
   line("device", fmt::format("{} ({})", session.inventory.device, session.inventory.device_reason));
-  line("launcher", session.launch.source);
+  line("launcher", session.job.place.source);
   line("model", fmt::format("{}, {} parameters, {}", session.model->name, session.model->parameter_count,
                             config::name(options.precision)));
   line("training", fmt::format("{}, lr {}, schedule {}, seed {}", options.optimizer, options.learning_rate,

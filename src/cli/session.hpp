@@ -1,15 +1,17 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "backend/backend.hpp"
-#include "config/launch_environment.hpp"
+#include "cli/job.hpp"
 #include "config/plan.hpp"
 #include "datasets/dataset.hpp"
 #include "model/model.hpp"
 #include "report/result.hpp"
+#include "train/follower.hpp"
 #include "train/world.hpp"
 
 namespace dtrain::cli {
@@ -18,12 +20,14 @@ namespace dtrain::cli {
 // before the first step.
 struct Session {
   config::Options options;  // as used: defaults filled in
-  config::LaunchEnvironment launch;
+  config::Options exact;    // the same for runs with exact sums in every step
+  Job job;
   config::Inventory inventory;
   std::shared_ptr<const backend::Backend> backend;
   std::shared_ptr<const model::Model> model;
   datasets::Cifar10 data;
   config::Plan plan;
+  std::string local_communicator;  // of runs that are all in this process; options.comm is that of the others
   std::vector<std::string> warnings;
 };
 
@@ -38,6 +42,12 @@ int steps_per_epoch(const Session& session, const config::RunPlan& run);
 // `total_steps` as in ScheduleConfig: 0 where the end is not known. Delays, display and stop flag are the
 // caller's.
 train::WorldConfig world_config(const Session& session, const config::RunPlan& run, std::int64_t total_steps);
+
+// Does the command's work: `lead` in a process that is alone or the chief of its job; `make` says how the
+// others make a run of the plan that they are told to join. Returns what `lead` does, or on the others how
+// the job ended.
+ExitCode run_in_job(const Session& session, const train::MakeWorld& make,
+                    const std::function<ExitCode()>& lead);
 
 // A result with everything but samples and summary. The dataset's checksum is left out: it takes time that
 // the first step should not wait for.

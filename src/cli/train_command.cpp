@@ -53,6 +53,7 @@ class TrainCommand final : public Command {
 
   void declare(Flags& flags) override {
     declare_world_flags(flags, options_);
+    declare_cluster_flags(flags, options_);
     declare_training_flags(flags, options_);
     declare_data_flags(flags, options_);
     declare_epoch_flags(flags, options_);
@@ -70,6 +71,13 @@ class TrainCommand final : public Command {
                                                    steps_per_epoch(session, session.plan.runs.front()))));
       return ExitCode::fine;
     }
+    const auto make = [&](const std::string&) { return train_world(session, interrupt.stop()); };
+    return run_in_job(session, make, [&] { return lead(session, command_line, interrupt); });
+  }
+
+ private:
+  ExitCode lead(const Session& session, const std::string& command_line,
+                const InterruptGuard& interrupt) const {
     report::Result result = start_result(session, command_line);
     const auto outcome = train_all(session, interrupt.stop());
     result.samples.runs = {outcome.samples};
@@ -84,14 +92,20 @@ class TrainCommand final : public Command {
     return ExitCode::fine;
   }
 
- private:
-  static train::TrainingOutcome train_all(const Session& session, const std::atomic<bool>& stop) {
+  // The same in every process of a job.
+  static train::WorldConfig train_world(const Session& session, const std::atomic<bool>& stop) {
     const auto& run = session.plan.runs.front();
     const std::int64_t steps = std::int64_t{session.options.epochs} * steps_per_epoch(session, run);
-    const auto live = std::make_shared<measure::LiveStep>();
     train::WorldConfig config = world_config(session, run, steps);
-    config.live = live;
     config.stop = &stop;
+    return config;
+  }
+
+  static train::TrainingOutcome train_all(const Session& session, const std::atomic<bool>& stop) {
+    const auto& run = session.plan.runs.front();
+    const auto live = std::make_shared<measure::LiveStep>();
+    train::WorldConfig config = train_world(session, stop);
+    config.live = live;
     report::LiveDisplay display(live, 1, STDERR_FILENO, session.options.quiet);
     EpochDisplay epochs(display, run.id);
     train::World world(config);

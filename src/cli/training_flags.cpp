@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
+#include "comm/compressor.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/zoo.hpp"
 #include "report/writer.hpp"
@@ -72,6 +73,78 @@ void take_target(Options& options, const std::string& text) {
 
 }  // namespace
 
+namespace {
+
+// What is exchanged between replicas, how often, and in how many bytes.
+void declare_exchange_flags(Flags& flags, Options& options) {
+  flags.value(
+      "--allreduce", "NAME",
+      with_default("Algorithm of the communicator, where it has several; auto: by size", defaults.allreduce),
+      [&options](const std::string& text) { options.allreduce = text; });
+  flags.value(
+      "--compress", "METHOD",
+      with_default("none, fp16, bf16, topk:R (share of the gradients) or powersgd:R (rank); all with error "
+                   "feedback",
+                   defaults.compress),
+      [&options](const std::string& text) {
+        options.compress = comm::parse_compression(text, "--compress");
+      });
+  flags.value("--sync-every", "K",
+              with_default("Local SGD: average weights every K steps instead of summing gradients",
+                           defaults.sync_every),
+              integer("--sync-every", 1, any_count, options.sync_every));
+  flags.value("--outer-momentum", "B",
+              with_default("With --sync-every: momentum of the averaged change", defaults.outer_momentum),
+              number("--outer-momentum", 0.0, 0.999, options.outer_momentum));
+  flags.choice("--updates", {"sync", "async"},
+               with_default("parameter-server: after all gradients of a step, or after each",
+                            config::name(defaults.updates)),
+               [&options](const std::string& text) { options.updates = config::parse_updates(text); });
+  flags.value("--staleness", "S", "With --updates async: steps a worker may be ahead of the slowest [any]",
+              integer("--staleness", 0, any_count, options.staleness));
+  flags.value("--backup-workers", "B",
+              with_default("parameter-server, sync: gradients of a step that its update does not wait for",
+                           defaults.backup_workers),
+              integer("--backup-workers", 0, config::max_replicas, options.backup_workers));
+  flags.value("--servers", "N",
+              with_default("parameter-server in one process: parts that the variables are cut into",
+                           defaults.servers),
+              integer("--servers", 1, 1024, options.servers));
+}
+
+void take_hosts(std::vector<std::string>& hosts, const std::string& text) { hosts = split(text, ','); }
+
+}  // namespace
+
+void declare_cluster_flags(Flags& flags, Options& options) {
+  config::ClusterFlags& cluster = options.cluster;
+  flags.group("Workers");
+  flags.choice(
+      "--launcher", {"auto", "flags", "tf_config", "torchrun", "openmpi", "pmi", "slurm", "none"},
+      with_default("Whose word counts on the other processes; none: there are none", cluster.launcher),
+      [&cluster](const std::string& text) { cluster.launcher = text; });
+  flags.value("--rendezvous", "HOST:PORT", "Where rank 0 listens, for launchers that do not say",
+              [&cluster](const std::string& text) { cluster.rendezvous = text; });
+  flags.value("--worker-hosts", "LIST", "Addresses of all workers, host:port,..., instead of TF_CONFIG",
+              [&cluster](const std::string& text) { take_hosts(cluster.worker_hosts, text); });
+  flags.value("--ps-hosts", "LIST", "Addresses of all parameter servers",
+              [&cluster](const std::string& text) { take_hosts(cluster.ps_hosts, text); });
+  flags.choice("--task-type", {"chief", "worker", "ps"}, "What this process is [worker]",
+               [&cluster](const std::string& text) { cluster.task_type = text; });
+  flags.value("--task-index", "I", "Its number among those, from 0", [&cluster](const std::string& text) {
+    cluster.task_index = config::parse_integer(text, "--task-index", 0, config::max_replicas);
+  });
+  flags.value("--rendezvous-timeout", "TIME", with_default("Longest wait for all processes to come", "60s"),
+              [&options](const std::string& text) {
+                options.rendezvous_timeout = config::parse_duration(text, "--rendezvous-timeout");
+              });
+  flags.path("--tls-certificate", "FILE", "Encrypt control and parameters: this process's certificate (PEM)",
+             options.tls_certificate);
+  flags.path("--tls-key", "FILE", "Its key", options.tls_key);
+  flags.path("--tls-authority", "FILE", "Who must have signed the others' certificates",
+             options.tls_authority);
+}
+
 void declare_world_flags(Flags& flags, Options& options) {
   flags.group("Replicas");
   flags.choice(
@@ -106,8 +179,9 @@ void declare_world_flags(Flags& flags, Options& options) {
               with_default("Gradients are sent in buckets of this size", defaults.bucket_mb),
               number("--bucket-mb", 1e-3, 1e5, options.bucket_mb));
   flags.value(
-      "--timeout", "TIME", with_default("Longest wait for another replica", "20s"),
+      "--timeout", "TIME", with_default("Longest wait for another replica or worker", "20s"),
       [&options](const std::string& text) { options.timeout = config::parse_duration(text, "--timeout"); });
+  declare_exchange_flags(flags, options);
   flags.value("--memory-limit", "SIZE", "Most memory a replica may take, e.g. 200MB [what is free]",
               [&options](const std::string& text) {
                 options.memory_limit = config::parse_size(text, "--memory-limit");

@@ -11,6 +11,7 @@ namespace dtrain::cli {
 // Flags of the commands that train, bound to Options in the groups that help shows. Defaults in help texts
 // are those of Options, choices those of the registries.
 void declare_world_flags(Flags& flags, config::Options& options);     // strategy, replicas, device, batch
+void declare_cluster_flags(Flags& flags, config::Options& options);   // other processes
 void declare_training_flags(Flags& flags, config::Options& options);  // model, optimizer, schedule, seed
 void declare_data_flags(Flags& flags, config::Options& options);
 void declare_measuring_flags(Flags& flags, config::Options& options);  // warm-up, steps, rounds, delays

@@ -53,6 +53,7 @@ class VerifyCommand final : public Command {
 
   void declare(Flags& flags) override {
     declare_world_flags(flags, options_);
+    declare_cluster_flags(flags, options_);
     declare_training_flags(flags, options_);
     declare_data_flags(flags, options_);
     flags.group("Checking");
@@ -76,6 +77,13 @@ class VerifyCommand final : public Command {
     }
     auto world = world_config(session, session.plan.runs.front(), 0);
     world.stop = &interrupt.stop();
+    config::Options options;
+    const auto make = [&](const std::string&) { return train::world_to_verify(world, options, limits_); };
+    return run_in_job(session, make, [&] { return verify(world); });
+  }
+
+ private:
+  ExitCode verify(const train::WorldConfig& world) const {
     const auto report = train::verify_equivalence(world, limits_);
     print_out(render(report));
     if (report.passed()) return ExitCode::fine;
@@ -87,7 +95,6 @@ class VerifyCommand final : public Command {
         "replicas do not train as one device does: trust no accuracy of this strategy until they do");
   }
 
- private:
   config::Options options_;
   train::EquivalenceLimits limits_;
   std::string config_file_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/units.hpp"
+#include "config/launch_environment.hpp"
 
 namespace dtrain::config {
 
@@ -112,6 +113,10 @@ struct Options {
   Seconds min_time{1.0};             // of a round
   Seconds timeout{20.0};             // between replicas and workers
   Seconds rendezvous_timeout{60.0};  // for all workers to come
+  ClusterFlags cluster;
+  std::string tls_certificate;  // PEM files; none: control and parameters go unencrypted
+  std::string tls_key;
+  std::string tls_authority;
 
   int epochs = 10;
   std::optional<double> target_accuracy;

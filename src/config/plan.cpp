@@ -25,10 +25,18 @@ double usable_cores(const Inventory& inventory) {
 }
 
 int all_devices(const Options& options, const Inventory& inventory) {
-  const double devices = inventory.device == "cpu"
-                             ? usable_cores(inventory) / std::max(options.threads_per_replica, 1)
-                             : inventory.gpus;
-  return std::max(static_cast<int>(devices), 1);
+  const int threads = std::max(options.threads_per_replica, 1);
+  const bool cores = inventory.device == "cpu";
+  if (inventory.workers.empty()) {
+    const double devices = cores ? usable_cores(inventory) / threads : inventory.gpus;
+    return std::max(static_cast<int>(devices), 1);
+  }
+  int devices = 0;
+  for (const auto& worker : inventory.workers) {
+    devices +=
+        std::max(static_cast<int>(cores ? std::ssize(worker.cores) / threads : std::ssize(worker.gpus)), 1);
+  }
+  return devices;
 }
 
 // What was asked for, ascending; "every device" resolved.
@@ -51,6 +59,14 @@ std::vector<int> measured_replicas(const Options& options, const std::vector<int
   return {counts.begin(), counts.end()};
 }
 
+// GPUs that replicas of this job may have for themselves.
+int all_gpus(const Inventory& inventory) {
+  if (inventory.workers.empty()) return inventory.gpus;
+  int gpus = 0;
+  for (const auto& worker : inventory.workers) gpus += static_cast<int>(std::ssize(worker.gpus));
+  return gpus;
+}
+
 void require_device(const Options& options, const Inventory& inventory, int largest) {
   if (options.strategy == single_strategy && largest > 1) {
     throw usage_error(
@@ -67,13 +83,13 @@ void require_device(const Options& options, const Inventory& inventory, int larg
     }
     return;
   }
-  if (largest > inventory.gpus && !options.oversubscribe) {
+  const int gpus = all_gpus(inventory);
+  if (largest > gpus && !options.oversubscribe) {
     throw environment_error(
-        fmt::format("{} replicas were asked for, but found {} GPU{}", largest, inventory.gpus,
-                    inventory.gpus == 1 ? "" : "s"),
+        fmt::format("{} replicas were asked for, but found {} GPU{}", largest, gpus, gpus == 1 ? "" : "s"),
         fmt::format("use --gpus {}, or --oversubscribe to let replicas share a GPU (marked simulated); "
                     "`dtrain info` lists the devices",
-                    std::max(inventory.gpus, 1)));
+                    std::max(gpus, 1)));
   }
 }
 
@@ -165,7 +181,62 @@ void place_on_cores(RunPlan& run, const Options& options, const Inventory& inven
   }
 }
 
+// Worker by worker: ranks fill one before they go to the next, so that few replicas stay close together.
+void deal_to_workers(RunPlan& run, const Inventory& inventory, int largest) {
+  const int workers = static_cast<int>(std::ssize(inventory.workers));
+  const int each = (largest + workers - 1) / workers;
+  for (int rank = 0; rank < run.replicas; ++rank) run.workers.push_back(rank / each);
+}
+
+// Of the places that a worker has, the one for each rank; more ranks than places begin again.
+template <class Places>
+std::vector<int> take_places(const RunPlan& run, const Inventory& inventory, const Places& places,
+                             int width) {
+  std::vector<int> taken;
+  int next = 0;
+  for (int rank = 0; rank < run.replicas; ++rank) {
+    const auto r = static_cast<std::size_t>(rank);
+    if (rank == 0 || run.workers[r] != run.workers[r - 1]) next = 0;
+    const auto& all = places(inventory.workers[static_cast<std::size_t>(run.workers[r])]);
+    for (int i = 0; i < width; ++i) {
+      taken.push_back(all.empty() ? -1 : all[static_cast<std::size_t>(next++) % all.size()]);
+    }
+  }
+  return taken;
+}
+
+// Whether two ranks of one host took the same place.
+bool shared_places(const RunPlan& run, const Inventory& inventory, const std::vector<int>& taken, int width) {
+  std::set<std::pair<std::string, int>> places;
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const int worker = run.workers[i / static_cast<std::size_t>(width)];
+    const std::string& host = inventory.workers[static_cast<std::size_t>(worker)].host;
+    if (!places.emplace(host, taken[i]).second) return true;
+  }
+  return false;
+}
+
+void place_on_workers(RunPlan& run, const Options& options, const Inventory& inventory) {
+  const bool cores = inventory.device == "cpu";
+  const int width = cores ? options.threads_per_replica : 1;
+  const auto taken = take_places(
+      run, inventory, [&](const WorkerInventory& w) -> const auto& { return cores ? w.cores : w.gpus; },
+      width);
+  if (shared_places(run, inventory, taken, width)) {
+    run.simulated = true;
+    run.simulated_reason = fmt::format("{} replicas on {} workers share {}", run.replicas,
+                                       run.workers.back() + 1, cores ? "cores" : "GPUs");
+  }
+  if (!cores) {
+    run.devices = taken;
+  } else if (!run.simulated) {
+    for (auto next = taken.begin(); next != taken.end(); next += width)
+      run.cores.emplace_back(next, next + width);
+  }
+}
+
 void place(RunPlan& run, const Options& options, const Inventory& inventory) {
+  if (!run.workers.empty()) return place_on_workers(run, options, inventory);
   if (inventory.device == "cpu") {
     return place_on_cores(run, options, inventory);
   }
@@ -177,12 +248,14 @@ void place(RunPlan& run, const Options& options, const Inventory& inventory) {
   }
 }
 
-RunPlan make_run(const Options& options, const Inventory& inventory, const BatchRule& rule, int replicas) {
+RunPlan make_run(const Options& options, const Inventory& inventory, const BatchRule& rule, int replicas,
+                 int largest) {
   RunPlan run;
   run.strategy = options.strategy;
   run.replicas = replicas;
   run.id = fmt::format("{}-{}", run.strategy, replicas);
   deal_batch(run, rule, options.accumulate);
+  if (!inventory.workers.empty()) deal_to_workers(run, inventory, largest);
   place(run, options, inventory);
   return run;
 }
@@ -231,6 +304,21 @@ void note_unused_flags(Plan& plan, const Options& options, const Inventory& inve
                                    inventory.device == "cpu" ? "CPU" : "GPU"));
 }
 
+// What is trained then differs from what N replicas with exact sums train.
+bool changes_sums(const Options& options) {
+  return options.compress != "none" || options.sync_every > 1 || options.updates == Updates::async;
+}
+
+void note_idle_workers(Plan& plan, const Inventory& inventory) {
+  if (inventory.workers.empty()) return;
+  const int used = plan.runs.back().workers.back() + 1;
+  const int workers = static_cast<int>(std::ssize(inventory.workers));
+  if (used == workers) return;
+  plan.notes.push_back(
+      fmt::format("{} of {} workers have no replica in any run: ask for --replicas {} or more",
+                  workers - used, workers, workers));
+}
+
 void note_simulation(Plan& plan) {
   for (const auto& run : plan.runs) {
     if (run.simulated) {
@@ -258,18 +346,25 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
   plan.scaling = rule.scaling;
   Options single = options;
   single.strategy = single_strategy;
-  RunPlan plain = make_run(single, inventory, rule, 1);
+  RunPlan plain = make_run(single, inventory, rule, 1, largest);
   plain.id = "plain";
   plain.base = RunPlan::Base::plain;
   plan.runs.push_back(std::move(plain));
   if (options.strategy != single_strategy) {
     for (const int n : measured_replicas(options, asked)) {
-      plan.runs.push_back(make_run(options, inventory, rule, n));
+      plan.runs.push_back(make_run(options, inventory, rule, n, largest));
+      if (n == largest && n > 1 && changes_sums(options)) {
+        RunPlan exact = plan.runs.back();
+        exact.id += "-exact";
+        exact.exact = true;
+        plan.runs.insert(plan.runs.end() - 1, std::move(exact));
+      }
       if (n == 1) plan.runs.back().base = RunPlan::Base::strategy;
     }
   }
   note_unused_flags(plan, options, inventory);
   note_uneven_shares(plan);
+  note_idle_workers(plan, inventory);
   note_simulation(plan);
   return plan;
 }
@@ -281,9 +376,10 @@ Plan make_train_plan(const Options& options, const Inventory& inventory) {
   const BatchRule rule = batch_rule(options, replicas);
   Plan plan;
   plan.scaling = rule.scaling;
-  plan.runs.push_back(make_run(options, inventory, rule, replicas));
+  plan.runs.push_back(make_run(options, inventory, rule, replicas, replicas));
   note_unused_flags(plan, options, inventory);
   note_uneven_shares(plan);
+  note_idle_workers(plan, inventory);
   note_simulation(plan);
   return plan;
 }

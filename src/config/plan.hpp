@@ -7,6 +7,13 @@
 
 namespace dtrain::config {
 
+// What one worker of a job offers its replicas: its share of its host.
+struct WorkerInventory {
+  std::string host;        // the same for workers that share cores
+  std::vector<int> cores;  // in the order replicas take them
+  std::vector<int> gpus;
+};
+
 // What the machine offers, found by the backends and handed over as plain values.
 struct Inventory {
   std::string device;         // "cpu" or "cuda": what `--device` resolved to
@@ -14,7 +21,8 @@ struct Inventory {
   std::vector<int> cores;     // logical processors this process may run on, in the order replicas take them
   double cpu_quota = 0.0;     // cores the control group allows; 0 = no limit
   int gpus = 0;
-  std::size_t free_memory = 0;  // bytes
+  std::size_t free_memory = 0;             // bytes
+  std::vector<WorkerInventory> workers{};  // of a job, in rank order; empty = this process is alone
 };
 
 // One configuration to measure. Every N of a sweep is one, and so is the plain loop on one device.
@@ -24,6 +32,8 @@ struct RunPlan {
   std::string id;  // "plain", "mirrored-1", "mirrored-4"
   std::string strategy;
   Base base = Base::none;
+  bool exact = false;  // sums are exact and in every step, whatever was asked: what the run that was asked is
+                       // held against
   int replicas = 1;
   int global_batch = 0;            // images a step, accumulation included
   std::vector<int> replica_batch;  // images a micro-step, by rank: the largest of them sizes the buffers

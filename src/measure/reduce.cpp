@@ -169,7 +169,7 @@ RoundSample reduce(const StretchRecord& stretch) {
   for (std::size_t rank = 0; rank < stretch.ranks.size(); ++rank) {
     const auto& records = stretch.ranks[rank];
     end = std::max(end, records.back().end_ns);
-    for (const auto& r : records) sample.images += r.images;
+    for (const auto& r : records) sample.images += r.dropped ? 0 : r.images;
     RankPhases& phases = sample.ranks.emplace_back(phases_of(records, start));
     if (!measured) continue;
     phases.arrival_measured = true;

@@ -50,6 +50,19 @@ struct NoiseReading {
   std::vector<config::DeviceCondition> devices{};
 };
 
+// How old the weights of gradients were, in updates by others; steps of all ranks, warm-up included.
+struct Staleness {
+  std::vector<std::uint64_t> counts;  // by staleness
+
+  void add(int staleness) {
+    const auto index = static_cast<std::size_t>(staleness);
+    if (counts.size() <= index) counts.resize(index + 1);
+    ++counts[index];
+  }
+  int max() const { return counts.empty() ? 0 : static_cast<int>(counts.size()) - 1; }
+  double mean() const;
+};
+
 struct EvaluationSample {
   int epoch = 0;
   double seconds = 0.0;  // training time so far, evaluation left out
@@ -63,7 +76,10 @@ struct RunSamples {
   std::vector<double> losses;  // every measured or warm-up step's mean over the global batch, in order
   std::vector<EvaluationSample> evaluations;
   NoiseReading noise;
-  std::uint64_t bytes_sent = 0;  // by rank 0, over measured rounds
+  std::uint64_t bytes_sent = 0;          // by rank 0, over measured rounds
+  std::uint64_t bytes_uncompressed = 0;  // the same, if nothing were compressed
+  std::optional<Staleness> staleness;    // none where updates wait for all
+  std::uint64_t dropped_gradients = 0;   // that came too late to be used, warm-up included
   std::uint64_t measured_steps = 0;
   std::uint64_t skipped_steps = 0;
   std::size_t replica_bytes = 0;       // the largest replica's own allocations

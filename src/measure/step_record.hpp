@@ -26,7 +26,9 @@ struct StepRecord {
   std::int32_t step_images = 0;  // of all ranks
   double loss_sum = 0.0;         // over this rank's images
   std::int32_t correct = 0;
-  bool skipped = false;  // update left out after an overflow (dynamic loss scaling)
+  std::int32_t staleness = 0;  // updates by others between the gradient's weights and its own update
+  bool dropped = false;        // its gradient came too late to be used
+  bool skipped = false;        // update left out after an overflow (dynamic loss scaling)
 };
 
 // A stretch of steps that all ranks began together.

@@ -130,6 +130,7 @@ std::string render_report(const Result& result, const ConsoleStyle& style) {
   }
   out += table_section(scaling_table(result), 2, style);
   out += budget_section(result, style);
+  out += table_section(exchange_table(result), 2, style);
   out += table_section(evaluation_table(result), 2, style);
   out += "\n";
   if (!result.summary.verdict.empty()) {

@@ -184,6 +184,7 @@ std::string to_html(const Result& result) {
                              {"scaling", table(scaling_table(result))},
                              {"budget", table(budget_table(result))},
                              {"findings", findings(result)},
+                             {"exchange", table(exchange_table(result))},
                              {"evaluation", table(evaluation_table(result))},
                              {"phases", table(phase_table(result))},
                              {"command", pairs(command)},

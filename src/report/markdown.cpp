@@ -68,6 +68,7 @@ std::string to_markdown(const Result& result) {
   for (const auto& caveat : caveats(result)) out += fmt::format("> {}\n\n", escaped(caveat));
   out += table(scaling_table(result));
   out += table(budget_table(result));
+  out += table(exchange_table(result));
   out += table(evaluation_table(result));
   std::vector<std::string> findings = straggler_lines(result);
   if (const auto line = agreement_line(result); !line.empty()) findings.push_back("Weights: " + line);

@@ -31,6 +31,10 @@ void fact_fields(A& a, T& r) {
         device.value("reason", r.device_reason, Need::optional);
       },
       Need::optional);
+  if (!A::saving || !r.cluster.tasks.empty()) {
+    a.object(
+        "cluster", [&](auto& cluster) { cluster_fields(cluster, r.cluster); }, Need::optional);
+  }
   a.object("config", [&](auto& config) { config_fields(config, r); });
   a.object("dataset", [&](auto& dataset) {
     dataset.value("name", r.dataset.name);
@@ -143,6 +147,13 @@ Json to_node(const Result& result) {
   saver.value("verdict", result.summary.verdict);
   saver.value("warnings", all_warnings(result));
   return root;
+}
+
+std::map<std::string, std::string> config_values(const Result& result) {
+  std::map<std::string, std::string> values;
+  const Json root = to_node(result);
+  for (const auto& [key, value] : root.at("config").items()) values[key] = value.dump();
+  return values;
 }
 
 std::string to_json(const Result& result) { return to_text(to_node(result)); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,19 @@ struct DatasetInfo {
   std::string name;
   std::size_t images = 0;
   std::string checksum;
+};
+
+// The processes that worked together; no tasks where there was one.
+struct ClusterInfo {
+  struct Task {
+    std::string role;
+    int index = 0;
+    std::string address;
+    std::string host;
+    double joined_seconds = 0.0;  // after the chief began to listen
+  };
+  std::string launcher;
+  std::vector<Task> tasks;  // by rank
 };
 
 struct ModelInfo {
@@ -53,6 +67,7 @@ struct Result {
   std::string device;                                            // "cpu" or "cuda"
   std::string device_reason;
   config::Scaling scaling = config::Scaling::weak;
+  ClusterInfo cluster;
   DatasetInfo dataset;
   ModelInfo model;
   measure::Samples samples;
@@ -65,6 +80,9 @@ const stats::RunSummary& summary_of(const Result& result, std::size_t run);
 
 // The command's warnings and those that the samples gave rise to, each once.
 std::vector<std::string> all_warnings(const Result& result);
+
+// Every option as it was used, by its key in the file, as JSON text.
+std::map<std::string, std::string> config_values(const Result& result);
 
 // Strict JSON, no NaN: null and a reason. results/schema.json describes it.
 std::string to_json(const Result& result);

@@ -1,24 +1,13 @@
 #pragma once
 
 #include "report/archive.hpp"
+#include "report/config_fields.hpp"
 #include "report/result.hpp"
 
 // The fields of `dtrain.result/1`, each named once, for the Saver and the Loader alike. What
 // results/README.md says is required is required here; derived values are optional, because a reader works
 // them out again.
 namespace dtrain::report {
-
-template <class A, class Items, class Fields>
-void each(A& a, const std::string& key, Items& items, Fields fields, Need need = Need::required) {
-  if constexpr (!A::saving) items.clear();
-  a.list(
-      key, items.size(),
-      [&](auto& entry, std::size_t i) {
-        if constexpr (!A::saving) items.emplace_back();
-        fields(entry, items[i]);
-      },
-      need);
-}
 
 // "rank 3", the way people say it.
 inline std::string rank_name(int rank) { return fmt::format("rank {}", rank); }
@@ -63,107 +52,6 @@ void flat_interval(A& a, const std::string& key, T& interval, std::string_view w
     a.value(key + "_low", interval->low);
     a.value(key + "_high", interval->high);
   }
-}
-
-template <class A, class T>
-void options_fields(A& a, T& o) {
-  constexpr Need extra = Need::optional;
-  a.value("strategy", o.strategy);
-  a.value("threads_per_replica", o.threads_per_replica, extra, Range::positive);
-  a.value("oversubscribe", o.oversubscribe, extra);
-  a.value("batch_size", o.batch_size);
-  a.value("global_batch", o.global_batch);
-  a.value("accumulate", o.accumulate, extra, Range::positive);
-  a.value("model", o.model);
-  a.text(
-      "precision", o.precision, [](auto p) { return config::name(p); }, config::parse_precision);
-  a.value("optimizer", o.optimizer);
-  a.value("lr", o.learning_rate);
-  a.value("momentum", o.momentum, extra);
-  a.value("weight_decay", o.weight_decay, extra);
-  a.value("schedule", o.schedule, extra);
-  a.value("warmup_epochs", o.warmup_epochs, extra);
-  a.value("seed", o.seed);
-  a.value("deterministic", o.deterministic, extra);
-  a.value("data", o.data);
-  a.value("shuffle", o.shuffle, extra, Range::not_negative);
-  a.value("cache", o.cache, extra);
-  a.value("prefetch", o.prefetch, extra, Range::not_negative);
-  a.value("augment", o.augment, extra);
-  a.text(
-      "last_batch", o.last_batch, [](auto l) { return config::name(l); }, config::parse_last_batch, extra);
-  a.value("bucket_mb", o.bucket_mb, extra);
-  a.value("comm", o.comm, extra);
-  a.value("memory_limit", o.memory_limit);
-  a.text(
-      "allocator", o.allocator, [](auto p) { return config::name(p); }, config::parse_allocator, extra);
-  a.value("memory_growth", o.memory_growth, extra);
-  a.value("cuda_graphs", o.cuda_graphs, extra);
-  a.value("warmup", o.warmup);
-  a.value("steps", o.steps);
-  a.value("rounds", o.rounds, extra, Range::not_negative);
-  a.value("epochs", o.epochs, extra, Range::not_negative);
-  a.value("target_accuracy", o.target_accuracy);
-  a.value("checkpoint", o.checkpoint, extra);
-  a.value("resume", o.resume, extra);
-  a.value("out", o.out, extra);
-  a.value("format", o.formats, extra);
-  a.value("trace", o.trace, extra);
-  a.value("quiet", o.quiet, extra);
-  a.value("dry_run", o.dry_run, extra);
-  each(
-      a, "inject_delay", o.injected_delays,
-      [](auto& entry, auto& delay) {
-        entry.value("rank", delay.rank);
-        entry.text(
-            "phase", delay.phase, [](auto p) { return config::name(p); }, config::parse_phase);
-        entry.value("ms", delay.milliseconds);
-      },
-      extra);
-}
-
-template <class A, class T>
-void duration_field(A& a, const std::string& key, T& duration) {
-  double seconds = duration.count();
-  a.value(key, seconds, Need::optional);
-  if constexpr (!A::saving) duration = Seconds{seconds};
-}
-
-// `--gpus 4` is 4, a list or range is an array, every device is null. `replicas` is the other spelling.
-template <class A, class T>
-void replicas_field(A& a, T& o) {
-  if constexpr (A::saving) {
-    for (const char* key : {"gpus", "replicas"}) {
-      if (o.replicas.empty()) {
-        a.value(key, std::optional<int>());
-      } else if (o.replicas.size() == 1 && !o.replicas_swept) {
-        a.value(key, o.replicas.front());
-      } else {
-        a.value(key, o.replicas);
-      }
-    }
-  } else {
-    const Json* found = a.find("gpus", Need::optional);
-    o.replicas.clear();
-    o.replicas_swept = found != nullptr && found->is_array();
-    if (o.replicas_swept) return a.value("gpus", o.replicas, Need::optional, Range::positive);
-    std::optional<int> one;
-    a.value("gpus", one);
-    if (one) o.replicas = {*one};
-  }
-}
-
-template <class A, class T>
-void config_fields(A& a, T& r) {
-  if constexpr (!A::saving) r.options.out.clear();  // where nothing is said, nothing was written
-  options_fields(a, r.options);
-  replicas_field(a, r.options);
-  duration_field(a, "min_time", r.options.min_time);
-  duration_field(a, "timeout", r.options.timeout);
-  a.value("device", r.device);
-  a.text(
-      "scaling", r.scaling, [](auto s) { return config::name(s); }, config::parse_scaling);
-  if constexpr (!A::saving) r.options.scaling = r.scaling;
 }
 
 template <class A, class T>
@@ -256,11 +144,13 @@ void plan_fields(A& a, T& plan) {
     plan.base = config::RunPlan::Base::none;
     if (!base->is_null()) a.text("base", plan.base, base_name, parse_base);
   }
+  a.value("exact", plan.exact, Need::optional);
   a.value("replicas", plan.replicas, Need::required, Range::positive);
   a.value("simulated", plan.simulated);
   a.value("simulated_reason", plan.simulated_reason, Need::optional);
   a.value("global_batch", plan.global_batch, Need::optional, Range::not_negative);
   a.value("replica_batch", plan.replica_batch, Need::optional, Range::not_negative);
+  a.value("workers", plan.workers, Need::optional, Range::not_negative);
   a.value("devices", plan.devices, Need::optional, Range::not_negative);
   a.value("cores", plan.cores, Need::optional, Range::not_negative);
 }
@@ -287,6 +177,22 @@ void noise_fields(A& a, T& noise) {
       Need::optional);
 }
 
+// The mean, and how often each value was seen.
+template <class A, class T>
+void staleness_fields(A& a, T& staleness) {
+  if constexpr (A::saving) {
+    if (!staleness)
+      return a.null("staleness", "synchronous updates: each uses the gradients of its own step");
+    a.value("staleness", staleness->mean());
+    a.value("staleness_counts", staleness->counts);
+  } else {
+    std::optional<double> mean;
+    a.value("staleness", mean);
+    staleness.reset();
+    if (mean) a.value("staleness_counts", staleness.emplace().counts, Need::optional);
+  }
+}
+
 template <class A, class T>
 void samples_fields(A& a, T& run) {
   each(a, "rounds", run.rounds, [](auto& entry, auto& round) { round_fields(entry, round); });
@@ -304,6 +210,8 @@ void samples_fields(A& a, T& run) {
   a.value("weights_agree", run.weights_agree, Need::optional);
   a.value("skipped_steps", run.skipped_steps, Need::optional);
   a.value("bytes_sent", run.bytes_sent, Need::optional);
+  a.value("bytes_uncompressed", run.bytes_uncompressed, Need::optional);
+  a.value("dropped_gradients", run.dropped_gradients, Need::optional);
   a.object(
       "memory",
       [&](auto& memory) {
@@ -319,10 +227,11 @@ void samples_fields(A& a, T& run) {
   a.value("notes", run.notes, Need::optional);
   if constexpr (A::saving) {
     a.value("steps_per_rank", std::vector<std::uint64_t>(run.plan.replicas, run.measured_steps));
-    a.null("staleness", "synchronous updates: each uses the gradients of its own step");
+    staleness_fields(a, run.staleness);
   } else {
     std::vector<std::uint64_t> steps;
     a.value("steps_per_rank", steps, Need::optional);
+    staleness_fields(a, run.staleness);
     run.measured_steps = steps.empty() ? 0 : steps.front();
   }
 }
@@ -370,6 +279,18 @@ void machine_fields(A& a, T& machine) {
   a.value("memory", machine.memory);
   a.value("devices", machine.devices);
   a.value("driver", machine.driver);
+}
+
+template <class A, class T>
+void cluster_fields(A& a, T& cluster) {
+  a.value("launcher", cluster.launcher);
+  each(a, "tasks", cluster.tasks, [](auto& entry, auto& task) {
+    entry.value("role", task.role);
+    entry.value("index", task.index, Need::required, Range::not_negative);
+    entry.value("address", task.address);
+    entry.value("host", task.host);
+    entry.value("joined_seconds", task.joined_seconds, Need::optional);
+  });
 }
 
 template <class A, class T>

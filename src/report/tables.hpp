@@ -31,6 +31,7 @@ std::vector<Fact> machine_facts(const Result& result);
 Table scaling_table(const Result& result);
 Table budget_table(const Result& result);      // a column a run that has a budget; no columns without one
 Table phase_table(const Result& result);       // a row a rank of every run
+Table exchange_table(const Result& result);    // a row a run of several replicas that sent something
 Table evaluation_table(const Result& result);  // no rows unless something was evaluated
 
 }  // namespace dtrain::report

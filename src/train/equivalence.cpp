@@ -72,6 +72,10 @@ WorldConfig one_replica(const WorldConfig& config, const config::Options& option
   one.plan.replicas = 1;
   one.plan.replica_batch = {config.plan.global_batch};
   one.plan.simulated = false;
+  one.plan.workers.clear();
+  one.members.clear();
+  one.leader.reset();
+  one.communicator.clear();
   if (one.plan.cores.size() > 1) one.plan.cores.resize(1);
   one.delays.clear();
   return one;
@@ -84,16 +88,22 @@ bool EquivalenceReport::passed() const {
   return expected ? std::ranges::all_of(checks, &Check::passed) : checks.back().passed;
 }
 
-EquivalenceReport verify_equivalence(const WorldConfig& world, const EquivalenceLimits& limits) {
-  config::Options options = *world.options;
+WorldConfig world_to_verify(const WorldConfig& world, config::Options& options,
+                            const EquivalenceLimits& limits) {
+  options = *world.options;
   options.optimizer = "sgd";
   options.precision = config::Precision::fp32;
-  config::Options whole = options;
-  whole.accumulate = 1;
-
   WorldConfig many = world;
   many.options = &options;
   many.schedule = schedules().at("constant").value({.peak = limits.learning_rate});
+  return many;
+}
+
+EquivalenceReport verify_equivalence(const WorldConfig& world, const EquivalenceLimits& limits) {
+  config::Options options;
+  const WorldConfig many = world_to_verify(world, options, limits);
+  config::Options whole = options;
+  whole.accumulate = 1;
   WorldConfig one = one_replica(many, whole);
   const Trace reference = trace(one, limits.steps);
   const Trace measured = trace(many, limits.steps);

@@ -34,6 +34,10 @@ struct EquivalenceReport {
   bool passed() const;
 };
 
+// `world` as it is trained for the comparison. `options` holds its options, and outlives it.
+WorldConfig world_to_verify(const WorldConfig& world, config::Options& options,
+                            const EquivalenceLimits& limits);
+
 // Trains one replica with the global batch, then `world.plan` (its strategy, replicas and accumulation), on
 // the same images with the same initial weights, under SGD with momentum in fp32 whatever the options say:
 // other optimizers and precisions magnify the last bits of a sum, so that a limit would say little.

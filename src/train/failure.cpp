@@ -6,6 +6,7 @@ namespace dtrain::train {
 
 void Failure::raise() const {
   if (interrupted) throw Interrupted();
+  if (job_ended) throw JobEnded(what, advice);
   throw Error(category, what, advice);
 }
 
@@ -20,9 +21,15 @@ Failure failure_in_flight(int rank, std::int64_t step) {
     failure.interrupted = true;
     failure.what = "interrupted";
   } catch (const Abandoned&) {
+    failure.echo = true;
     failure.what = where + "ended because another rank failed";
   } catch (const NotFinite& error) {
     failure.culprit = error.own();
+    failure.echo = !error.own();
+    failure.what = where + error.what();
+    failure.advice = error.advice();
+  } catch (const JobEnded& error) {
+    failure.job_ended = true;
     failure.what = where + error.what();
     failure.advice = error.advice();
   } catch (const Error& error) {

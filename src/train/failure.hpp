@@ -29,7 +29,9 @@ struct Abandoned {};
 struct Failure {
   int rank = 0;
   bool interrupted = false;
-  bool culprit = false;  // known to be the cause, whoever spoke first
+  bool job_ended = false;  // by another process
+  bool echo = false;       // of what another rank did
+  bool culprit = false;    // known to be the cause, whoever spoke first
   ErrorCategory category = ErrorCategory::run;
   std::string what{};
   std::string advice{};

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/hash.hpp"
+
 #include "model/model.hpp"
 
 namespace dtrain::train {
@@ -68,7 +70,7 @@ void Rank::build() {
   replica_ = config_->backend->make_replica(replica);
   replica_->import_weights(model::initial_weights(*config_->model, options.seed));
   if (options.cache) replica_->hold_dataset(*config_->data.train);
-  stamps_.emplace(*replica_, config_->strategy->uses_collective(), options.accumulate);
+  stamps_.emplace(*replica_, config_->strategy->communicates(), options.accumulate);
   stamps_->before_communication([this] { delay(Phase::communication); });
   pipeline_ = datasets::make_pipeline(pipeline_config());
 }
@@ -91,7 +93,7 @@ datasets::PipelineConfig Rank::pipeline_config() const {
   return pipeline;
 }
 
-void Rank::join(comm::LocalGroup* group) {
+void Rank::join(comm::LocalGroup* group, std::shared_ptr<strategy::Shared> shared) {
   if (group != nullptr) {
     communicator_ = group->join(rank_, replica_->stream());
     communicator_->register_buffer(replica_->gradients());
@@ -101,11 +103,39 @@ void Rank::join(comm::LocalGroup* group) {
   context.replicas = config_->plan.replicas;
   context.replica = replica_.get();
   context.communicator = communicator_.get();
+  context.options = config_->options;
+  context.shared = std::move(shared);
   context.timeout = config_->options->timeout;
   context.loss_scaling = loss_scaling_;
   strategy_ = config_->strategy->attach(context);
+  stamps_->set_synchronizes_last(strategy_->synchronizes_last());
   // A delay is the host's: it would not be there in a replay.
   record_ = config_->options->cuda_graphs && config_->delays.empty() && strategy_->only_enqueues();
+}
+
+std::uint64_t Rank::bytes_sent() const {
+  const std::uint64_t carried = communicator_ ? communicator_->bytes_sent() + replayed_bytes_ : 0;
+  return carried + (strategy_ ? strategy_->bytes_sent() : 0);
+}
+
+std::uint64_t Rank::bytes_uncompressed() const {
+  const std::uint64_t carried = communicator_ ? communicator_->bytes_uncompressed() + replayed_bytes_ : 0;
+  return carried + (strategy_ ? strategy_->bytes_sent() : 0);
+}
+
+std::uint64_t Rank::layout_hash() {
+  std::vector<float> numbered(config_->model->parameter_count);
+  for (std::size_t i = 0; i < numbered.size(); ++i) numbered[i] = static_cast<float>(i % 16'777'213);
+  Hash hash;
+  if (replica_->stream().device >= 0) {  // weights lie in its memory, and are all in one order
+    for (const backend::Slot& slot : replica_->slots()) hash.add(std::span<const backend::Slot>(&slot, 1));
+    return hash.value();
+  }
+  const std::vector<float> kept = weights();
+  replica_->import_weights(numbered);
+  hash.add(std::span<const float>(replica_->weights()));
+  replica_->import_weights(kept);
+  return hash.value();
 }
 
 void Rank::release() {
@@ -127,6 +157,8 @@ void Rank::poll() const {
 }
 
 void Rank::run(std::span<measure::StepRecord> records) {
+  // Orders reach processes one after the other; the stretch begins for all together.
+  if (spans() && communicator_) communicator_->barrier(Deadline::in(config_->options->timeout));
   for (auto& record : records) {
     try {
       take_step(record);
@@ -152,8 +184,11 @@ void Rank::take_step(measure::StepRecord& record) {
   const backend::BatchResult result = replica_->result(slot);
   record.loss_sum = result.loss_sum;
   record.correct = result.correct;
-  stamps_->resolve(record);
-  const backend::StepOutcome outcome = replica_->outcome();
+  const strategy::RankStrategy::StepReport report = strategy_->report();
+  stamps_->resolve(record, report.communicated);
+  record.staleness = report.staleness;
+  record.dropped = report.dropped;
+  const backend::StepOutcome outcome = step_outcome();
   record.skipped = !outcome.applied;
   last_scale_ = scale;
   if (!std::isfinite(record.loss_sum)) throw not_finite("loss", true);
@@ -175,7 +210,7 @@ void Rank::compute_gradients(measure::StepRecord& record, double scale) {
     record.images += micro.count;
     pass_.micro.batch = batch_of(micro);
     pass_.micro.step_images = micro.step_images;
-    pass_.micro.gradient_scale = static_cast<float>(scale / micro.step_images);
+    pass_.micro.gradient_scale = static_cast<float>(scale / images_of_update(micro));
     pass_.micro.index = pass_.delayed ? 0 : pass_.micro.index + 1;
     pass_.micro.first = first;
     pass_.micro.last = last;
@@ -212,11 +247,33 @@ void Rank::enqueue() {
   enqueue_backward();
   stamps_->backward_done();
   if (!micro.last) return;
-  strategy_->synchronize();
-  stamps_->communicated();
-  delay(Phase::update);
-  strategy_->apply(micro.update);
+  if (strategy_->synchronizes_last()) {
+    delay(Phase::update);
+    strategy_->apply(micro.update);
+    stamps_->updated();
+    delay(Phase::communication);
+    strategy_->synchronize();
+  } else {
+    strategy_->synchronize();
+    stamps_->communicated();
+    delay(Phase::update);
+    strategy_->apply(micro.update);
+  }
   stamps_->end();
+}
+
+// Gradients are divided by the images of all replicas that share the update.
+int Rank::images_of_update(const datasets::MicroBatch& micro) const {
+  const int replicas = config_->plan.replicas;
+  if (replicas == 1 || config_->strategy->replicas_in_sync(*config_->options, replicas) > 1) {
+    return micro.step_images;
+  }
+  return std::max(config::share_of(micro.step_images, rank_, replicas), 1);
+}
+
+backend::StepOutcome Rank::step_outcome() {
+  const auto elsewhere = strategy_->outcome();
+  return elsewhere ? *elsewhere : replica_->outcome();
 }
 
 void Rank::enqueue_backward() {
@@ -254,8 +311,8 @@ void Rank::wait_for_device() {
 
 // Without a collective the update saw no gradients but this rank's.
 bool Rank::own_gradients_finite() {
-  const backend::StepOutcome outcome = replica_->outcome();
-  return config_->strategy->uses_collective() ? outcome.own_finite : outcome.applied;
+  const backend::StepOutcome outcome = step_outcome();
+  return config_->strategy->communicates() ? outcome.own_finite : outcome.applied;
 }
 
 kernels::OptimizerStep Rank::optimizer_step(double scale) const {
@@ -349,7 +406,7 @@ TrainingState Rank::state() {
   return state;
 }
 
-void Rank::load(const TrainingState& state) {
+void Rank::import_state(const TrainingState& state) {
   if (state.weights.size() != config_->model->parameter_count ||
       state.statistics.size() != config_->model->statistic_count ||
       state.optimizer.size() != static_cast<std::size_t>(states_of(config_->options->optimizer))) {
@@ -360,6 +417,23 @@ void Rank::load(const TrainingState& state) {
   for (std::size_t index = 0; index < state.optimizer.size(); ++index) {
     replica_->import_optimizer_state(static_cast<int>(index), state.optimizer[index]);
   }
+}
+
+// From rank 0's replica, buffer by buffer.
+void Rank::receive_state() {
+  if (!spans() || !communicator_) return;
+  const Deadline deadline = Deadline::in(config_->options->timeout);
+  communicator_->broadcast(replica_->weights(), 0, deadline);
+  for (int index = 0; index < states_of(config_->options->optimizer); ++index) {
+    communicator_->broadcast(replica_->optimizer_state(index), 0, deadline);
+  }
+}
+
+void Rank::load(const TrainingState& state) {
+  const bool whole = !state.weights.empty();
+  if (whole) import_state(state);
+  receive_state();
+  strategy_->distribute_state();
   replica_->import_statistics(state.statistics);
   step_ = state.step;
   updates_ = state.updates;

@@ -21,9 +21,10 @@ class alignas(64) Rank {
  public:
   Rank(const WorldConfig& config, const FailureLog& failures, int rank);
 
-  void build();                        // replica and pipeline
-  void join(comm::LocalGroup* group);  // null without collectives
-  void release();                      // what was built and joined
+  void build();  // replica and pipeline
+  // Null without collectives, or with nothing to share.
+  void join(comm::LocalGroup* group, std::shared_ptr<strategy::Shared> shared);
+  void release();  // what was built and joined
   // Ends the waits of all other ranks.
   void abort(const std::string& reason);
 
@@ -32,6 +33,8 @@ class alignas(64) Rank {
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& share);  // sums, not means
 
   TrainingState state();
+  void collect_state() { strategy_->collect_state(); }
+  // All ranks together. A state without weights is rank 0's, which hands them on.
   void load(const TrainingState& state);
   std::vector<float> weights();
   std::vector<float> gradients();
@@ -42,9 +45,10 @@ class alignas(64) Rank {
   std::int64_t updates() const { return updates_; }
   double loss_scale() const { return loss_scale_.scale; }
   int stamps_per_step() const { return stamps_ ? stamps_->count() : 0; }
-  std::uint64_t bytes_sent() const {
-    return communicator_ ? communicator_->bytes_sent() + replayed_bytes_ : 0;
-  }
+  std::uint64_t bytes_sent() const;
+  std::uint64_t bytes_uncompressed() const;
+  // Of where every parameter lies in the flat buffers.
+  std::uint64_t layout_hash();
   backend::Replica& replica() { return *replica_; }
   const datasets::Pipeline& pipeline() const { return *pipeline_; }
 
@@ -55,6 +59,9 @@ class alignas(64) Rank {
     bool delayed = false;  // delays are per step: the first micro-step takes them
   };
 
+  bool spans() const { return config_->members.size() > 1; }
+  void import_state(const TrainingState& state);
+  void receive_state();
   void take_step(measure::StepRecord& record);
   void compute_gradients(measure::StepRecord& record, double scale);
   datasets::MicroBatch next_batch();
@@ -63,6 +70,8 @@ class alignas(64) Rank {
   void enqueue_backward();
   void run_micro_step();
   void wait_for_device();
+  int images_of_update(const datasets::MicroBatch& micro) const;
+  backend::StepOutcome step_outcome();
   bool own_gradients_finite();
   kernels::OptimizerStep optimizer_step(double scale) const;
   void finish(bool applied);

@@ -42,7 +42,7 @@ void Stamps::bucket_ready(int bucket, backend::DeviceToken ready) {
   current_->buckets.push_back(replica_->mark());
 }
 
-void Stamps::resolve(measure::StepRecord& record) const {
+void Stamps::resolve(measure::StepRecord& record, bool communicated) const {
   const auto at = [&](backend::Mark mark) { return replica_->time_ns(mark); };
   record.begin_ns = at(begin_);
   std::int64_t before = record.begin_ns;
@@ -60,9 +60,16 @@ void Stamps::resolve(measure::StepRecord& record) const {
     record.communication_in_backward_ns += at(last.buckets[i + 1]) - at(last.buckets[i]);
   }
   record.backward_ns -= record.communication_in_backward_ns;
+  record.end_ns = at(last.phases.back());
+  if (synchronizes_last_) {
+    const std::int64_t updated = at(last.phases[3]);
+    record.update_ns = updated - before;
+    record.arrival_ns = communicated ? updated : 0;
+    record.communicated_ns = record.end_ns;
+    return;
+  }
   record.arrival_ns = collective_ ? before : 0;
   record.communicated_ns = collective_ ? at(last.phases[3]) : before;
-  record.end_ns = at(last.phases.back());
   record.update_ns = record.end_ns - record.communicated_ns;
 }
 

@@ -36,6 +36,8 @@ class Stamps final : public backend::GradientSink {
   // Called, on the clock of communication, before a step's first bucket goes to the strategy.
   void before_communication(std::function<void()> call) { before_communication_ = std::move(call); }
 
+  void set_synchronizes_last(bool last) { synchronizes_last_ = last; }
+
   void begin(backend::GradientSink* strategy);
   // The calls from here to the next micro_step or to resolve belong to this one. If they do not come, the
   // micro-step was replayed.
@@ -44,10 +46,12 @@ class Stamps final : public backend::GradientSink {
   void forward_done() { mark(); }
   void backward_done() { mark(); }
   void communicated();
+  void updated() { mark(); }  // instead of communicated, where synchronizing comes last
   void end() { mark(); }
   void bucket_ready(int bucket, backend::DeviceToken ready) override;
 
-  void resolve(measure::StepRecord& record) const;
+  // `communicated` is false for a step in which nothing was exchanged.
+  void resolve(measure::StepRecord& record, bool communicated = true) const;
   int count() const;  // in the last step
 
  private:
@@ -61,6 +65,7 @@ class Stamps final : public backend::GradientSink {
   backend::Replica* replica_;
   backend::GradientSink* strategy_ = nullptr;
   bool collective_;
+  bool synchronizes_last_ = false;
   std::function<void()> before_communication_;
   backend::Mark begin_;
   std::map<Kind, Marks> kinds_;

@@ -1,135 +1,75 @@
 #include "train/world.hpp"
 
 #include <algorithm>
-#include <barrier>
-#include <optional>
+#include <map>
 
-#include "base/hash.hpp"
-#include "train/crew.hpp"
-#include "train/dataset_slice.hpp"
-#include "train/rank.hpp"
+#include "base/bytes.hpp"
+#include "train/local_ranks.hpp"
+#include "train/orders.hpp"
+#include "train/wire.hpp"
 
 namespace dtrain::train {
-namespace {
 
-void check(const WorldConfig& config) {
-  const config::RunPlan& plan = config.plan;
-  const int most = config.strategy->max_replicas();
-  if (plan.replicas < 1 || plan.replicas > most) {
-    throw usage_error(fmt::format("--replicas {} under --strategy {}, which drives {}", plan.replicas,
-                                  plan.strategy, most == 1 ? "one replica" : "at least one"),
-                      "use --strategy mirrored for several replicas");
-  }
-  if (plan.replica_batch.empty() || (!plan.cores.empty() && std::ssize(plan.cores) != plan.replicas)) {
-    throw std::logic_error("plan without a batch or with cores for another number of replicas");
-  }
-  for (const auto& delay : config.delays) {
-    if (delay.rank < 0 || delay.rank >= plan.replicas) {
-      throw usage_error(
-          fmt::format("--inject-delay rank={}: there are {} replicas", delay.rank, plan.replicas),
-          fmt::format("ranks go from 0 to {}", plan.replicas - 1));
-    }
-    if (delay.phase == config::Phase::communication && !config.strategy->uses_collective()) {
-      throw usage_error(
-          fmt::format("--inject-delay phase=communication: --strategy {} has none", plan.strategy),
-          "delay another phase, or use --strategy mirrored");
-    }
-  }
-}
-
-}  // namespace
-
+// The ranks here, and on the chief of a job, through orders, those of other processes.
 class World::Impl {
  public:
-  explicit Impl(WorldConfig config)
-      : config_(std::move(config)), start_(config_.plan.replicas), crew_(config_.plan.replicas) {
-    ranks_.reserve(static_cast<std::size_t>(config_.plan.replicas));
-    for (int rank = 0; rank < config_.plan.replicas; ++rank) ranks_.emplace_back(config_, failures_, rank);
-  }
+  explicit Impl(WorldConfig config) : local_(name_in_job(config)) {}
 
-  // Replicas, pipelines and communicators go on the threads that made them, when no rank uses another's.
   ~Impl() {
-    crew_.run([&](int rank) { ranks_[static_cast<std::size_t>(rank)].release(); });
+    if (!spans()) return;
+    try {
+      order(Order::Kind::drop, 0, {});
+    } catch (const std::exception&) {  // the job has ended, and the run with it
+    }
   }
 
   void build() {
-    on_all([](Rank& rank) { rank.build(); });
-    if (config_.strategy->uses_collective()) {
-      group_ = comm::local_communicators()
-                   .at(config_.communicator)
-                   .value({.size = config_.plan.replicas, .oversubscribed = config_.plan.simulated});
-    }
-    on_all([&](Rank& rank) { rank.join(group_.get()); });
-  }
-
-  // Runs a job on every rank's thread. Once one has failed, the first cause is thrown, now and ever after
-  // where a job needs all ranks to be sound.
-  enum class Kind { steps, other };
-  template <class Job>
-  void on_all(const Job& job, Kind kind = Kind::other) {
-    failures_.clear();
-    crew_.run([&](int index) {
-      Rank& rank = ranks_[static_cast<std::size_t>(index)];
-      try {
-        job(rank);
-      } catch (...) {
-        const Failure failure = failure_in_flight(index, kind == Kind::steps ? rank.step() + 1 : 0);
-        if (failures_.add(failure)) rank.abort(failure.what);
-      }
-    });
-    if (const auto cause = failures_.cause()) {
-      broken_ = cause;
-      cause->raise();
-    }
-  }
-
-  template <class Job>
-  void on_rank(int number, const Job& job) {
-    on_all([&](Rank& rank) {
-      if (rank.number() == number) job(rank);
-    });
-  }
-
-  void require_sound() const {
-    if (broken_) broken_->raise();
+    give(Order::Kind::build);
+    const FlatLayout layout = local_.build();
+    for (const auto& [rank, answer] : collect()) require_same_layout(rank, layout, answer);
+    give(Order::Kind::join, static_cast<std::int64_t>(layout.size));
+    local_.join(layout.size);
+    collect();
   }
 
   measure::StretchRecord run(int steps) {
-    require_sound();
-    const auto count = static_cast<std::size_t>(std::max(steps, 0));
     measure::StretchRecord stretch;
-    stretch.ranks.assign(ranks_.size(), std::vector<measure::StepRecord>(count));
-    if (count == 0) return stretch;
-    announce(steps);
-    const std::uint64_t sent_before = ranks_[0].bytes_sent();
-    on_all(
-        [&](Rank& rank) {
-          start_.arrive_and_wait();
-          rank.run(stretch.ranks[static_cast<std::size_t>(rank.number())]);
-        },
-        Kind::steps);
-    bytes_per_step_ = (ranks_[0].bytes_sent() - sent_before) / count;
+    if (steps <= 0) {
+      stretch.ranks.resize(static_cast<std::size_t>(config().plan.replicas));
+      return stretch;
+    }
+    give(Order::Kind::run, steps);
+    LocalStretch here = run_here(steps);
+    bytes_per_step_ = here.bytes_sent / static_cast<std::uint64_t>(steps);
+    uncompressed_per_step_ = here.bytes_uncompressed / static_cast<std::uint64_t>(steps);
+    stretch.ranks = std::move(here.ranks);
+    for (const auto& [rank, answer] : collect()) {
+      for (auto& records : unpack_records(answer)) stretch.ranks.push_back(std::move(records));
+    }
+    if (std::ssize(stretch.ranks) != config().plan.replicas) {
+      throw std::logic_error("records of another number of ranks than the plan has");
+    }
     stretch.begin_ns = stretch.ranks[0].front().begin_ns;
     for (const auto& records : stretch.ranks) {
       stretch.begin_ns = std::min(stretch.begin_ns, records.front().begin_ns);
       stretch.end_ns = std::max(stretch.end_ns, records.back().end_ns);
     }
-    for (const auto& record : stretch.ranks[0]) skipped_ += record.skipped ? 1 : 0;
-    keep_losses(stretch);
+    keep_account(stretch);
     return stretch;
   }
 
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& dataset) {
-    require_sound();
     std::vector<float> statistics;
-    if (config_.model->has_batch_statistics()) {
-      on_rank(0, [&](Rank& rank) { statistics = rank.state().statistics; });
+    if (config().model->has_batch_statistics()) statistics = local_.state().statistics;
+    ByteWriter payload;
+    payload.put(statistics);
+    give(Order::Kind::evaluate, dataset == config().data.test ? 1 : 0, payload.bytes());
+    std::vector<Evaluation> sums = local_.evaluate(dataset, statistics);
+    for (const auto& [rank, answer] : collect()) {
+      ByteReader reader(answer, "an evaluation");
+      const auto theirs = reader.get_all<Evaluation>();
+      sums.insert(sums.end(), theirs.begin(), theirs.end());
     }
-    std::vector<Evaluation> sums(ranks_.size());
-    on_all([&](Rank& rank) {
-      rank.replica().import_statistics(statistics);
-      sums[static_cast<std::size_t>(rank.number())] = rank.evaluate(share_of(dataset, rank.number()));
-    });
     Evaluation total;
     for (const Evaluation& sum : sums) {
       total.loss += sum.loss;
@@ -143,154 +83,184 @@ class World::Impl {
   }
 
   void load_state(const TrainingState& state) {
-    require_sound();
-    on_all([&](Rank& rank) { rank.load(state); });
+    give(Order::Kind::load, 0, pack_numbers(state));
+    local_.load(state);
+    collect();
     losses_.clear();
     skipped_ = 0;
   }
 
-  std::vector<std::string> weight_hashes() {
-    std::vector<std::string> hashes(ranks_.size());
-    on_all([&](Rank& rank) {
-      Hash hash;
-      hash.add(std::span<const float>(rank.weights()));
-      hashes[static_cast<std::size_t>(rank.number())] = hash.hex();
-    });
-    return hashes;
+  std::vector<RankDescription> descriptions(bool with_weights) {
+    if (local_.failure()) return local_.describe(false);
+    give(Order::Kind::describe, with_weights ? 1 : 0);
+    std::vector<RankDescription> ranks = local_.describe(with_weights);
+    for (const auto& [rank, answer] : collect()) {
+      const auto theirs = unpack_descriptions(answer);
+      ranks.insert(ranks.end(), theirs.begin(), theirs.end());
+    }
+    return ranks;
   }
 
   void describe(measure::RunSamples& samples) {
-    std::vector<backend::MemoryUse> memory(ranks_.size());
-    on_all([&](Rank& rank) {
-      memory[static_cast<std::size_t>(rank.number())] = rank.replica().memory();
-      if (rank.number() == 0) samples.stamp_seconds = rank.stamp_seconds();
-    });
-    for (const auto& use : memory) {
-      samples.replica_bytes = std::max(samples.replica_bytes, use.allocated);
-      samples.replica_peak_bytes = std::max(samples.replica_peak_bytes, use.peak);
+    const auto ranks = descriptions(true);
+    samples.stamp_seconds = local_.stamp_seconds();
+    for (const auto& rank : ranks) {
+      samples.replica_bytes = std::max(samples.replica_bytes, rank.memory.allocated);
+      samples.replica_peak_bytes = std::max(samples.replica_peak_bytes, rank.memory.peak);
     }
-    samples.stamps_per_step = ranks_[0].stamps_per_step();
+    samples.weights_hash = ranks[0].weights_hash;
+    samples.weights_agree = std::ranges::all_of(
+        ranks, [&](const auto& rank) { return rank.weights_hash == ranks[0].weights_hash; });
+    samples.stamps_per_step = local_.stamps_per_step();
     samples.losses = losses_;
     samples.bytes_sent = bytes_per_step_ * samples.measured_steps;
-    if (!broken_) describe_weights(samples);
+    samples.bytes_uncompressed = uncompressed_per_step_ * samples.measured_steps;
+    if (config().strategy->replicas_in_sync(*config().options, config().plan.replicas) == 1 &&
+        config().strategy->communicates() && !config().strategy->uses_collective()) {
+      samples.staleness = staleness_;
+    }
+    samples.dropped_gradients = dropped_;
     add_notes(samples);
   }
 
-  std::vector<config::DeviceCondition> conditions() const {
-    auto conditions = config_.backend->conditions();
-    std::erase_if(conditions, [&](const auto& condition) {
-      return std::ranges::find(config_.plan.devices, condition.device) == config_.plan.devices.end();
-    });
-    return conditions;
-  }
-
-  const WorldConfig& config() const { return config_; }
+  LocalRanks& local() { return local_; }
+  const WorldConfig& config() const { return local_.config(); }
   const std::vector<double>& losses() const { return losses_; }
-  const Rank& first() const { return ranks_[0]; }
 
  private:
-  void announce(int steps) const {
-    if (config_.live == nullptr) return;
-    measure::LiveStep& live = *config_.live;
-    live.steps = 0;
-    live.images = 0;
-    live.planned = steps;
-    live.begin_ns = now_ns();
+  using Answers = std::map<int, std::string>;  // by member
+
+  static WorldConfig name_in_job(WorldConfig config) {
+    if (config.leader) config.name = config.leader->name_run(config.plan.id);
+    return config;
   }
 
-  void keep_losses(const measure::StretchRecord& stretch) {
-    for (std::size_t step = 0; step < stretch.ranks[0].size(); ++step) {
-      double sum = 0.0;
-      for (const auto& records : stretch.ranks) sum += records[step].loss_sum;
-      losses_.push_back(sum / stretch.ranks[0][step].step_images);
+  bool spans() const { return config().leader != nullptr && config().members.size() > 1; }
+
+  void give(Order::Kind kind, std::int64_t number = 0, std::string payload = {}) {
+    if (!spans()) return;
+    const bool of_ranks = kind == Order::Kind::run || kind == Order::Kind::evaluate ||
+                          kind == Order::Kind::describe || kind == Order::Kind::load;
+    config().leader->give({.kind = kind,
+                           .run = config().plan.id,
+                           .name = config().name,
+                           .number = number,
+                           .payload = std::move(payload),
+                           .members = of_ranks ? workers() : config().members});
+  }
+
+  // That host ranks.
+  std::vector<int> workers() const {
+    std::vector<int> workers = config().plan.workers;
+    workers.erase(std::ranges::unique(workers).begin(), workers.end());
+    return workers;
+  }
+
+  Answers collect() {
+    if (!spans()) return {};
+    return config().leader->collect();
+  }
+
+  void order(Order::Kind kind, std::int64_t number, std::string payload) {
+    give(kind, number, std::move(payload));
+    collect();
+  }
+
+  // Where a rank here only met what was not finite, the cause may be with others, who answer all the same.
+  LocalStretch run_here(int steps) {
+    try {
+      return local_.run(steps);
+    } catch (const Error&) {
+      if (local_.failure() && local_.failure()->echo) collect();
+      throw;
     }
   }
 
-  // Contiguous parts, in rank order.
-  std::shared_ptr<const datasets::Dataset> share_of(const std::shared_ptr<const datasets::Dataset>& dataset,
-                                                    int rank) const {
-    const std::size_t size = dataset->size();
-    const std::size_t replicas = ranks_.size();
-    const auto bound = [&](int index) { return size * static_cast<std::size_t>(index) / replicas; };
-    return std::make_shared<DatasetSlice>(dataset, bound(rank), bound(rank + 1) - bound(rank));
+  void require_same_layout(int member, const FlatLayout& ours, const std::string& answer) const {
+    ByteReader reader(answer, "a layout");
+    const auto theirs = reader.get<FlatLayout>();
+    if (theirs == ours || theirs.size == 0) return;
+    throw environment_error(
+        fmt::format("{} keeps weights in another order than {}, so that their gradients cannot be added",
+                    config().member->peers().at(static_cast<std::size_t>(member)).describe(),
+                    config().member->peers().at(0).describe()),
+        "their processors have different vector instructions: use machines of one kind");
   }
 
-  // Ranks that were stopped inside a step need not agree, so nothing is said of them.
-  void describe_weights(measure::RunSamples& samples) {
-    const auto hashes = weight_hashes();
-    samples.weights_hash = hashes[0];
-    samples.weights_agree = std::ranges::all_of(hashes, [&](const auto& hash) { return hash == hashes[0]; });
+  void keep_account(const measure::StretchRecord& stretch) {
+    for (std::size_t step = 0; step < stretch.ranks[0].size(); ++step) {
+      double sum = 0.0;
+      for (const auto& records : stretch.ranks) {
+        const measure::StepRecord& record = records[step];
+        sum += record.loss_sum;
+        dropped_ += record.dropped ? 1 : 0;
+        staleness_.add(record.staleness);
+      }
+      losses_.push_back(sum / stretch.ranks[0][step].step_images);
+      skipped_ += stretch.ranks[0][step].skipped ? 1 : 0;
+    }
   }
 
   void add_notes(measure::RunSamples& samples) const {
-    if (config_.model->has_batch_statistics() && config_.plan.replicas > 1) {
+    if (config().model->has_batch_statistics() && config().plan.replicas > 1) {
       samples.notes.emplace_back(
           "batch statistics are each replica's own: N replicas do not equal one at the same global batch, "
           "and "
           "evaluation uses rank 0's");
     }
-    if (config_.options->precision == config::Precision::fp16) {
+    if (config().options->precision == config::Precision::fp16) {
       samples.notes.push_back(
           fmt::format("dynamic loss scaling: scale {:g} at the end, {} of {} steps skipped, warm-up included",
-                      ranks_[0].loss_scale(), skipped_, losses_.size()));
+                      local_.loss_scale(), skipped_, losses_.size()));
     }
-    for (const auto& delay : config_.delays) {
+    for (const auto& delay : config().delays) {
       samples.notes.push_back(fmt::format("rank {} was delayed by {:g} ms in {} of every step, as asked",
                                           delay.rank, delay.milliseconds, config::name(delay.phase)));
     }
   }
 
-  WorldConfig config_;
+  LocalRanks local_;
   std::vector<double> losses_;
-  FailureLog failures_;  // of the job that runs
-  std::optional<Failure> broken_;
+  measure::Staleness staleness_;
   std::uint64_t bytes_per_step_ = 0;  // by rank 0: every step moves the same
+  std::uint64_t uncompressed_per_step_ = 0;
   std::uint64_t skipped_ = 0;
-  std::unique_ptr<comm::LocalGroup> group_;
-  std::vector<Rank> ranks_;
-  std::barrier<> start_;
-  Crew crew_;
+  std::uint64_t dropped_ = 0;
 };
 
-World::World(WorldConfig config) {
-  check(config);
-  impl_ = std::make_unique<Impl>(std::move(config));
-  impl_->build();
-}
+World::World(WorldConfig config) : impl_(std::make_unique<Impl>(std::move(config))) { impl_->build(); }
 
 World::~World() = default;
 
 const config::RunPlan& World::plan() const { return impl_->config().plan; }
 measure::StretchRecord World::run(int steps) { return impl_->run(steps); }
 void World::describe(measure::RunSamples& samples) { impl_->describe(samples); }
-std::vector<config::DeviceCondition> World::conditions() { return impl_->conditions(); }
+
+std::vector<config::DeviceCondition> World::conditions() {
+  const WorldConfig& config = impl_->config();
+  auto conditions = config.backend->conditions();
+  std::erase_if(conditions, [&](const auto& condition) {
+    return std::ranges::find(config.plan.devices, condition.device) == config.plan.devices.end();
+  });
+  return conditions;
+}
+
 Evaluation World::evaluate(const std::shared_ptr<const datasets::Dataset>& dataset) {
   return impl_->evaluate(dataset);
 }
-int World::steps_per_epoch() const { return impl_->first().pipeline().steps_per_epoch(); }
-std::int64_t World::steps_taken() const { return impl_->first().step(); }
-
-TrainingState World::save_state() {
-  TrainingState state;
-  impl_->on_rank(0, [&](Rank& rank) { state = rank.state(); });
-  return state;
-}
-
+int World::steps_per_epoch() const { return impl_->local().steps_per_epoch(); }
+std::int64_t World::steps_taken() const { return impl_->local().steps_taken(); }
+TrainingState World::save_state() { return impl_->local().state(); }
 void World::load_state(const TrainingState& state) { impl_->load_state(state); }
+std::vector<float> World::weights(int rank) { return impl_->local().weights(rank); }
+std::vector<float> World::gradients(int rank) { return impl_->local().gradients(rank); }
 
-std::vector<float> World::weights(int rank) {
-  std::vector<float> values;
-  impl_->on_rank(rank, [&](Rank& owner) { values = owner.weights(); });
-  return values;
+std::vector<std::string> World::weight_hashes() {
+  std::vector<std::string> hashes;
+  for (const auto& rank : impl_->descriptions(true)) hashes.push_back(rank.weights_hash);
+  return hashes;
 }
 
-std::vector<float> World::gradients(int rank) {
-  std::vector<float> values;
-  impl_->on_rank(rank, [&](Rank& owner) { values = owner.gradients(); });
-  return values;
-}
-
-std::vector<std::string> World::weight_hashes() { return impl_->weight_hashes(); }
 const std::vector<double>& World::losses() const { return impl_->losses(); }
 
 }  // namespace dtrain::train

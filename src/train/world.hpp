@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.hpp"
+#include "cluster/member.hpp"
 #include "config/plan.hpp"
 #include "datasets/dataset.hpp"
 #include "datasets/pipeline.hpp"
@@ -18,6 +19,8 @@
 #include "train/schedule.hpp"
 
 namespace dtrain::train {
+
+class Leader;
 
 // What is pointed to outlives the world.
 struct WorldConfig {
@@ -32,6 +35,12 @@ struct WorldConfig {
   std::vector<config::InjectedDelay> delays;  // none for base runs
   std::shared_ptr<measure::LiveStep> live;    // may be null
   const std::atomic<bool>* stop = nullptr;    // may be null
+
+  // Where other processes of a job take part; else as they are here.
+  cluster::Member* member = nullptr;
+  std::vector<int> members;        // that take part, ascending: workers, then parameter servers
+  std::shared_ptr<Leader> leader;  // on the chief
+  std::string name;                // of this making of the run, given by the leader
 };
 
 // Everything that a training run is, apart from its data: what a checkpoint holds.

@@ -1,0 +1,313 @@
+#include "train/local_ranks.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <numeric>
+
+#include "base/hash.hpp"
+#include "comm/spanning_group.hpp"
+#include "train/crew.hpp"
+#include "train/dataset_slice.hpp"
+#include "train/rank.hpp"
+
+namespace dtrain::train {
+namespace {
+
+void check(const WorldConfig& config) {
+  const config::RunPlan& plan = config.plan;
+  const int most = config.strategy->max_replicas();
+  if (plan.replicas < 1 || plan.replicas > most) {
+    throw usage_error(fmt::format("--replicas {} under --strategy {}, which drives {}", plan.replicas,
+                                  plan.strategy, most == 1 ? "one replica" : "at least one"),
+                      "use --strategy mirrored for several replicas");
+  }
+  if (plan.replica_batch.empty() || (!plan.cores.empty() && std::ssize(plan.cores) != plan.replicas)) {
+    throw std::logic_error("plan without a batch or with cores for another number of replicas");
+  }
+  for (const auto& delay : config.delays) {
+    if (delay.rank < 0 || delay.rank >= plan.replicas) {
+      throw usage_error(
+          fmt::format("--inject-delay rank={}: there are {} replicas", delay.rank, plan.replicas),
+          fmt::format("ranks go from 0 to {}", plan.replicas - 1));
+    }
+    if (delay.phase == config::Phase::communication && !config.strategy->communicates()) {
+      throw usage_error(
+          fmt::format("--inject-delay phase=communication: --strategy {} has none", plan.strategy),
+          "delay another phase, or use --strategy mirrored");
+    }
+  }
+}
+
+// Ranks of this process, ascending.
+std::vector<int> ranks_here(const WorldConfig& config) {
+  std::vector<int> ranks;
+  const int here = config.member == nullptr ? 0 : config.member->rank();
+  for (int rank = 0; rank < config.plan.replicas; ++rank) {
+    const auto& workers = config.plan.workers;
+    if ((workers.empty() ? 0 : workers[static_cast<std::size_t>(rank)]) == here) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+}  // namespace
+
+class LocalRanks::Impl {
+ public:
+  explicit Impl(WorldConfig config)
+      : config_(std::move(config)),
+        numbers_(ranks_here(config_)),
+        start_(std::ssize(numbers_)),
+        crew_(static_cast<int>(numbers_.size())) {
+    ranks_.reserve(numbers_.size());
+    for (const int number : numbers_) ranks_.emplace_back(config_, failures_, number);
+  }
+
+  // Replicas, pipelines and communicators go on the threads that made them, when no rank uses another's.
+  ~Impl() {
+    crew_.run([&](int index) { ranks_[static_cast<std::size_t>(index)].release(); });
+  }
+
+  FlatLayout build() {
+    on_all([](Rank& rank) { rank.build(); });
+    FlatLayout layout;
+    on_first([&](Rank& rank) {
+      layout = {rank.replica().weights().size(), spans() ? rank.layout_hash() : 0};
+    });
+    return layout;
+  }
+
+  void join(std::size_t flat_size) {
+    if (config_.strategy->uses_collective()) group_ = make_group();
+    shared_ = config_.strategy->share({.options = config_.options,
+                                       .plan = &config_.plan,
+                                       .flat_size = flat_size,
+                                       .member = config_.member,
+                                       .name = config_.name});
+    on_all([&](Rank& rank) { rank.join(group_.get(), shared_); });
+  }
+
+  // Runs a job on every rank's thread. Once one has failed, the first cause is thrown, now and ever after
+  // where a job needs all ranks to be sound.
+  enum class Kind { steps, other };
+  template <class Job>
+  void on_all(const Job& job, Kind kind = Kind::other) {
+    failures_.clear();
+    crew_.run([&](int index) {
+      Rank& rank = ranks_[static_cast<std::size_t>(index)];
+      try {
+        job(rank);
+      } catch (...) {
+        const Failure failure = failure_in_flight(rank.number(), kind == Kind::steps ? rank.step() + 1 : 0);
+        if (failures_.add(failure)) tell_others(rank, failure);
+      }
+    });
+    if (const auto cause = failures_.cause()) {
+      broken_ = cause;
+      cause->raise();
+    }
+  }
+
+  template <class Job>
+  void on_first(const Job& job) {
+    on_all([&](Rank& rank) {
+      if (rank.number() == numbers_.front()) job(rank);
+    });
+  }
+
+  template <class Job>
+  void on_rank(int number, const Job& job) {
+    if (!holds(number)) throw std::logic_error(fmt::format("rank {} is in another process", number));
+    on_all([&](Rank& rank) {
+      if (rank.number() == number) job(rank);
+    });
+  }
+
+  void require_sound() const {
+    if (broken_) broken_->raise();
+  }
+
+  LocalStretch run(int steps) {
+    require_sound();
+    LocalStretch stretch;
+    stretch.ranks.assign(ranks_.size(), std::vector<measure::StepRecord>(static_cast<std::size_t>(steps)));
+    announce(steps);
+    const std::uint64_t sent = ranks_[0].bytes_sent();
+    const std::uint64_t uncompressed = ranks_[0].bytes_uncompressed();
+    on_all(
+        [&](Rank& rank) {
+          start_.arrive_and_wait();
+          rank.run(stretch.ranks[static_cast<std::size_t>(rank.number() - numbers_.front())]);
+        },
+        Kind::steps);
+    stretch.bytes_sent = ranks_[0].bytes_sent() - sent;
+    stretch.bytes_uncompressed = ranks_[0].bytes_uncompressed() - uncompressed;
+    return stretch;
+  }
+
+  std::vector<Evaluation> evaluate(const std::shared_ptr<const datasets::Dataset>& dataset,
+                                   std::span<const float> statistics) {
+    require_sound();
+    std::vector<Evaluation> sums(ranks_.size());
+    on_all([&](Rank& rank) {
+      rank.replica().import_statistics(statistics);
+      sums[static_cast<std::size_t>(rank.number() - numbers_.front())] =
+          rank.evaluate(share_of(dataset, rank.number()));
+    });
+    return sums;
+  }
+
+  std::vector<RankDescription> describe(bool with_weights) {
+    std::vector<RankDescription> ranks(ranks_.size());
+    on_all([&](Rank& rank) {
+      RankDescription& description = ranks[static_cast<std::size_t>(rank.number() - numbers_.front())];
+      description.memory = rank.replica().memory();
+      if (!with_weights) return;
+      Hash hash;
+      hash.add(std::span<const float>(rank.weights()));
+      description.weights_hash = hash.hex();
+    });
+    return ranks;
+  }
+
+  void load(const TrainingState& state) {
+    require_sound();
+    on_all([&](Rank& rank) { rank.load(state); });
+  }
+
+  const std::optional<Failure>& failure() const { return broken_; }
+  bool holds(int rank) const { return std::ranges::find(numbers_, rank) != numbers_.end(); }
+  const WorldConfig& config() const { return config_; }
+  const Rank& first() const { return ranks_[0]; }
+
+ private:
+  bool spans() const { return config_.members.size() > 1; }
+
+  std::unique_ptr<comm::LocalGroup> make_group() {
+    const config::Options& options = *config_.options;
+    if (spans()) return make_spanning_group();
+    const comm::LocalGroupConfig local{.size = config_.plan.replicas,
+                                       .oversubscribed = config_.plan.simulated};
+    if (options.compress != "none") {
+      return comm::make_compressed_local_group(local, options.compress, options.seed);
+    }
+    return comm::local_communicators().at(config_.communicator).value(local);
+  }
+
+  std::unique_ptr<comm::LocalGroup> make_spanning_group() {
+    const config::Options& options = *config_.options;
+    std::vector<int> members;
+    std::vector<int> process_of;
+    for (const int worker : config_.plan.workers) {
+      if (members.empty() || members.back() != worker) members.push_back(worker);
+      process_of.push_back(static_cast<int>(members.size()) - 1);
+    }
+    auto exchange = comm::exchanges()
+                        .at(config_.communicator)
+                        .value({.member = config_.member,
+                                .members = members,
+                                .name = config_.name,
+                                .algorithm = options.allreduce,
+                                .timeout = options.timeout,
+                                .busy_cores = config_.plan.simulated});
+    return comm::make_spanning_group(
+        std::move(exchange),
+        {.process_of = process_of,
+         .compress = options.compress,
+         .seed = options.seed,
+         .oversubscribed = config_.plan.simulated,
+         .on_start = [member = config_.member, started = std::make_shared<std::atomic<std::uint64_t>>(0)] {
+           member->announce(++*started);
+         }});
+  }
+
+  // A rank that only received what was not finite leaves it to the one whose value it was.
+  void tell_others(Rank& rank, const Failure& failure) {
+    rank.abort(failure.what);
+    if (shared_) shared_->abort(failure.what);
+    if (!spans() || failure.job_ended || failure.echo) return;
+    config_.member->fail(config_.member->rank(),
+                         failure.interrupted ? "was interrupted" : "failed: " + failure.what);
+  }
+
+  void announce(int steps) const {
+    if (config_.live == nullptr) return;
+    measure::LiveStep& live = *config_.live;
+    live.steps = 0;
+    live.images = 0;
+    live.planned = steps;
+    live.begin_ns = now_ns();
+  }
+
+  // Contiguous parts, in rank order.
+  std::shared_ptr<const datasets::Dataset> share_of(const std::shared_ptr<const datasets::Dataset>& dataset,
+                                                    int rank) const {
+    const std::size_t size = dataset->size();
+    const auto replicas = static_cast<std::size_t>(config_.plan.replicas);
+    const auto bound = [&](int index) { return size * static_cast<std::size_t>(index) / replicas; };
+    return std::make_shared<DatasetSlice>(dataset, bound(rank), bound(rank + 1) - bound(rank));
+  }
+
+  WorldConfig config_;
+  std::vector<int> numbers_;  // of the ranks here, ascending without gaps
+  FailureLog failures_;       // of the job that runs
+  std::optional<Failure> broken_;
+  std::unique_ptr<comm::LocalGroup> group_;
+  std::shared_ptr<strategy::Shared> shared_;
+  std::vector<Rank> ranks_;
+  std::barrier<> start_;
+  Crew crew_;
+};
+
+LocalRanks::LocalRanks(WorldConfig config) {
+  check(config);
+  impl_ = std::make_unique<Impl>(std::move(config));
+}
+
+LocalRanks::~LocalRanks() = default;
+
+FlatLayout LocalRanks::build() { return impl_->build(); }
+void LocalRanks::join(std::size_t flat_size) { impl_->join(flat_size); }
+LocalStretch LocalRanks::run(int steps) { return impl_->run(steps); }
+
+std::vector<Evaluation> LocalRanks::evaluate(const std::shared_ptr<const datasets::Dataset>& dataset,
+                                             std::span<const float> statistics) {
+  return impl_->evaluate(dataset, statistics);
+}
+
+std::vector<RankDescription> LocalRanks::describe(bool with_weights) { return impl_->describe(with_weights); }
+void LocalRanks::load(const TrainingState& state) { impl_->load(state); }
+
+double LocalRanks::stamp_seconds() {
+  double seconds = 0.0;
+  impl_->on_first([&](Rank& rank) { seconds = rank.stamp_seconds(); });
+  return seconds;
+}
+
+TrainingState LocalRanks::state() {
+  TrainingState state;
+  impl_->on_all([&](Rank& rank) { rank.collect_state(); });
+  impl_->on_rank(0, [&](Rank& rank) { state = rank.state(); });
+  return state;
+}
+
+std::vector<float> LocalRanks::weights(int rank) {
+  std::vector<float> values;
+  impl_->on_rank(rank, [&](Rank& owner) { values = owner.weights(); });
+  return values;
+}
+
+std::vector<float> LocalRanks::gradients(int rank) {
+  std::vector<float> values;
+  impl_->on_rank(rank, [&](Rank& owner) { values = owner.gradients(); });
+  return values;
+}
+
+int LocalRanks::stamps_per_step() const { return impl_->first().stamps_per_step(); }
+double LocalRanks::loss_scale() const { return impl_->first().loss_scale(); }
+int LocalRanks::steps_per_epoch() const { return impl_->first().pipeline().steps_per_epoch(); }
+std::int64_t LocalRanks::steps_taken() const { return impl_->first().step(); }
+const std::optional<Failure>& LocalRanks::failure() const { return impl_->failure(); }
+const WorldConfig& LocalRanks::config() const { return impl_->config(); }
+bool LocalRanks::holds(int rank) const { return impl_->holds(rank); }
+
+}  // namespace dtrain::train
