@@ -74,11 +74,15 @@ class Chief : public Host {
   std::optional<int> rank_of(const std::shared_ptr<Seat>& seat) const;
   bool nobody_left() const;
   void admit(const std::shared_ptr<Seat>& seat, const wire::Hello& hello);
+  void depart(int rank);
   void start();
   void send_to_all(const wire::ToMember& message);
   std::string waiting_text() const;
 
   void look_for_the_silent(bool late);
+  bool was_away() const;
+  bool beat_is_late() const;
+  std::string silence() const { return "does not answer for " + time_text(config_.timeout); }
   [[noreturn]] void give_up();
 
   const JobConfig config_;
@@ -90,6 +94,9 @@ class Chief : public Host {
   std::vector<Place> seats_;  // by rank
   std::shared_ptr<Board> board_;
   std::uint64_t strangers_ = 0;
+  bool given_up_ = false;
+  std::atomic<std::int64_t> beat_ns_ = 0;  // its own pulse
+  std::atomic<std::int64_t> away_until_ns_ = 0;
   std::unique_ptr<JobServer> server_;
   std::unique_ptr<Pulse> pulse_;
 };
@@ -156,6 +163,7 @@ void Chief::give_up() {
   message.mutable_refusal()->set_reason(reason);
   message.mutable_refusal()->set_advice(advice);
   send_to_all(message);
+  given_up_ = true;
   throw run_error(reason, advice);
 }
 
@@ -230,6 +238,7 @@ void Chief::start() {
       peer.reached_at = peers.front().reached_at;
     *message.mutable_welcome()->add_peers() = to_wire(peer);
   }
+  beat_ns_ = now_ns();
   board_ = std::make_shared<Board>(std::move(peers));
   for (auto& place : seats_) place.heard_ns = now_ns();
   send_to_all(message);
@@ -245,15 +254,21 @@ void Chief::ended(const std::shared_ptr<Seat>& seat) {
     if (!rank) return;
     board = board_;
     seats_[static_cast<std::size_t>(*rank)].seat.reset();
-    if (!board) lobby_.depart(*rank);
+    if (!board) depart(*rank);
   }
   changed_.notify_all();
-  if (board) {
-    board->gone(*rank, "ended without a word");
+  if (!board) return;
+  if (was_away()) {
+    board->fail(0, silence());
   } else {
-    log_warning(fmt::format("cluster: rank {} has gone again while the job waited for others", *rank));
+    board->gone(*rank, "ended without a word");
   }
 }
+
+// This process did not run for so long that others have given it up: that they end is its own doing.
+bool Chief::was_away() const { return now_ns() < away_until_ns_ || beat_is_late(); }
+
+bool Chief::beat_is_late() const { return Duration(now_ns() - beat_ns_) > config_.timeout; }
 
 void Chief::turned_away(const std::string& from, const std::string& why) {
   std::uint64_t count = 0;
@@ -272,7 +287,10 @@ void Chief::watch() {
 }
 
 void Chief::look_for_the_silent(bool late) {
+  if (beat_is_late())
+    away_until_ns_ = now_ns() + std::chrono::duration_cast<Duration>(config_.timeout).count();
   const std::int64_t now = now_ns();
+  beat_ns_ = now;
   std::optional<int> silent;
   {
     const std::lock_guard lock(mutex_);
@@ -283,7 +301,7 @@ void Chief::look_for_the_silent(bool late) {
       if (place.seat && !answers && !silent) silent = static_cast<int>(rank);
     }
   }
-  if (silent) board_->gone(*silent, "does not answer for " + time_text(config_.timeout));
+  if (silent) board_->gone(*silent, silence());
 }
 
 void Chief::tell(const Loss& loss) {

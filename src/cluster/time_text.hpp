@@ -8,8 +8,9 @@ namespace dtrain::cluster {
 
 // As a user would write it on the command line: "20 s", "1.5 s", "200 ms".
 inline std::string time_text(Seconds time) {
-  return time.count() < 1.0 ? fmt::format("{:.3g} ms", time.count() * 1e3)
-                            : fmt::format("{:.4g} s", time.count());
+  const double value = time.count();
+  if (value < 1.0) return fmt::format("{:.3g} ms", value * 1e3);
+  return value < 100.0 ? fmt::format("{:.3g} s", value) : fmt::format("{:.0f} s", value);
 }
 
 }  // namespace dtrain::cluster
