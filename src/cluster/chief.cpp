@@ -265,6 +265,12 @@ void Chief::ended(const std::shared_ptr<Seat>& seat) {
   }
 }
 
+void Chief::depart(int rank) {
+  lobby_.depart(rank);
+  if (given_up_) return;
+  log_warning(fmt::format("cluster: rank {} has gone again; {}", rank, waiting_text()));
+}
+
 // This process did not run for so long that others have given it up: that they end is its own doing.
 bool Chief::was_away() const { return now_ns() < away_until_ns_ || beat_is_late(); }
 
