@@ -1,5 +1,6 @@
 #include "launch/console.hpp"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +25,11 @@ void write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const auto written = ::write(descriptor, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {  // a terminal that another program has set not to block
+      pollfd room{descriptor, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
     if (written < 0) {
       throw environment_error(fmt::format("{} cannot be written: {}",
                                           descriptor == STDOUT_FILENO ? "standard output" : "standard error",
