@@ -16,30 +16,44 @@ constexpr std::uint32_t infinity_bits = 0x7f800000U;
 inline std::uint32_t bits_of(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float float_of(std::uint32_t bits) { return std::bit_cast<float>(bits); }
 
-// Both ways without a branch, so that loops over them are vectorised. `magnitude` has no sign; a finite one
-// is at most the largest.
+// Without a branch, which would keep loops from being vectorised.
+inline std::uint32_t choose(bool condition, std::uint32_t yes, std::uint32_t no) {
+  const std::uint32_t mask = 0U - static_cast<std::uint32_t>(condition);
+  return (yes & mask) | (no & ~mask);
+}
+
+// Rounds the bits of a finite float to those of another that has `dropped` bits less.
+inline std::uint32_t round_bits(std::uint32_t bits, int dropped) {
+  const std::uint32_t below_half = (1U << (dropped - 1)) - 1;
+  return (bits + below_half + ((bits >> dropped) & 1U)) & ~((1U << dropped) - 1);
+}
+
+// `magnitude` has no sign. A finite one, at most the largest, is rounded to a value of the format; `encode`
+// takes such values and what is not finite.
 struct Fp16 {
   static constexpr float largest = 65504.0F;
+  static constexpr std::uint32_t rebias = 112U << 23;
+  static constexpr std::uint32_t least_normal = 113U << 23;  // 2^-14
 
-  static std::uint32_t encode(std::uint32_t magnitude) {
-    constexpr std::uint32_t rebias = 112U << 23;
-    constexpr std::uint32_t least_normal = 113U << 23;  // 2^-14
-    const std::uint32_t normal = (magnitude - rebias + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+  static std::uint32_t round(std::uint32_t magnitude) {
     // Added to 0.5, a smaller number is rounded where the fraction of a subnormal ends.
-    const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5F) - bits_of(0.5F);
-    const std::uint32_t finite = magnitude < least_normal ? subnormal : normal;
-    const std::uint32_t special = magnitude > infinity_bits ? 0x7e00U : 0x7c00U;
-    return magnitude < infinity_bits ? finite : special;
+    const std::uint32_t subnormal = bits_of((float_of(magnitude) + 0.5F) - 0.5F);
+    return choose(magnitude < least_normal, subnormal, round_bits(magnitude, 13));
+  }
+
+  static std::uint32_t encode(std::uint32_t rounded) {
+    const std::uint32_t subnormal = bits_of(float_of(rounded) + 0.5F) - bits_of(0.5F);
+    const std::uint32_t finite = choose(rounded < least_normal, subnormal, (rounded - rebias) >> 13);
+    return choose(rounded < infinity_bits, finite, choose(rounded == infinity_bits, 0x7c00U, 0x7e00U));
   }
 
   static float decode(std::uint32_t half) {
-    constexpr std::uint32_t rebias = 112U << 23;
     const std::uint32_t shifted = ((half & 0x7fffU) << 13) + rebias;
+    const std::uint32_t exponent = half & 0x7c00U;
     // A subnormal's fraction counts from 2^-14, less the one that stands before a normal number's.
     const std::uint32_t subnormal = bits_of(float_of(shifted + (1U << 23)) - 0x1p-14F);
-    const std::uint32_t exponent = half & 0x7c00U;
-    const std::uint32_t finite = exponent == 0 ? subnormal : shifted;
-    const std::uint32_t magnitude = exponent == 0x7c00U ? shifted + rebias : finite;
+    const std::uint32_t magnitude =
+        choose(exponent == 0, subnormal, shifted + choose(exponent == 0x7c00U, rebias, 0));
     return float_of(magnitude | (half & 0x8000U) << 16);
   }
 };
@@ -47,12 +61,10 @@ struct Fp16 {
 struct Bf16 {
   static constexpr float largest = 0x1.fep127F;
 
-  static std::uint32_t encode(std::uint32_t magnitude) {
-    const std::uint32_t rounded = (magnitude + 0x7fffU + ((magnitude >> 16) & 1U)) >> 16;
-    const std::uint32_t special = magnitude > infinity_bits ? 0x7fc0U : 0x7f80U;
-    return magnitude < infinity_bits ? rounded : special;
+  static std::uint32_t round(std::uint32_t magnitude) { return round_bits(magnitude, 16); }
+  static std::uint32_t encode(std::uint32_t rounded) {
+    return choose(rounded > infinity_bits, 0x7fc0U, rounded >> 16);
   }
-
   static float decode(std::uint32_t half) { return float_of(half << 16); }
 };
 
@@ -63,12 +75,12 @@ template <class Format>
   for (std::size_t i = 0; i < count; ++i) {
     const float exact = values[i] + residual[i];
     const std::uint32_t magnitude = bits_of(exact) & ~sign_bit;
+    const std::uint32_t sign = bits_of(exact) & sign_bit;
     const bool finite = magnitude < infinity_bits;
-    const std::uint32_t clamped = magnitude < largest ? magnitude : largest;
-    const std::uint32_t half =
-        Format::encode(finite ? clamped : magnitude) | (bits_of(exact) & sign_bit) >> 16;
-    to[i] = static_cast<std::uint16_t>(half);
-    residual[i] = finite ? exact - Format::decode(half) : 0.0F;
+    const std::uint32_t clamped = choose(magnitude < largest, magnitude, largest);
+    const std::uint32_t sent = choose(finite, Format::round(clamped), magnitude);
+    to[i] = static_cast<std::uint16_t>(Format::encode(sent) | sign >> 16);
+    residual[i] = float_of(choose(finite, bits_of(exact - float_of(sent | sign)), 0));
   }
 }
 
