@@ -130,6 +130,20 @@ std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, doub
   return sum;
 }
 
+std::optional<double> parse_process_seconds(std::string_view proc_pid_stat, double ticks_per_second) {
+  // The second field is the program's name, in brackets, with anything in it.
+  const auto name_end = proc_pid_stat.rfind(')');
+  if (name_end == std::string_view::npos || ticks_per_second <= 0.0) return std::nullopt;
+  constexpr std::size_t user = 11;  // fields after the name
+  constexpr std::size_t system = 12;
+  const auto words = words_of(proc_pid_stat.substr(name_end + 1));
+  if (words.size() <= system) return std::nullopt;
+  const auto user_ticks = to_number<std::uint64_t>(words[user]);
+  const auto system_ticks = to_number<std::uint64_t>(words[system]);
+  if (!user_ticks || !system_ticks) return std::nullopt;
+  return static_cast<double>(*user_ticks + *system_ticks) / ticks_per_second;
+}
+
 std::optional<std::size_t> parse_peak_bytes(std::string_view proc_self_status) {
   const auto kibibytes = number_after(proc_self_status, "VmHWM:");
   if (!kibibytes) return std::nullopt;
@@ -187,6 +201,10 @@ NoiseMeter::Snapshot NoiseMeter::take() {
     now.throttled += parse_throttled_seconds(read_text(file)).value_or(0.0);
   }
   now.own = process_cpu_seconds();
+  for (const int process : processes_) {
+    const auto text = read_text(fmt::format("/proc/{}/stat", process));
+    now.own += parse_process_seconds(text, ticks_per_second_).value_or(0.0);
+  }
   now.at = seconds(Clock::now().time_since_epoch());
   return now;
 }

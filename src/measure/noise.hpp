@@ -21,6 +21,8 @@ struct MachineTimes {
 // whole machine counts.
 std::optional<MachineTimes> parse_machine_times(std::string_view proc_stat, double ticks_per_second,
                                                 const std::vector<int>& cpus = {});
+// CPU seconds of a process and its threads, from /proc/PID/stat.
+std::optional<double> parse_process_seconds(std::string_view proc_pid_stat, double ticks_per_second);
 std::optional<std::size_t> parse_peak_bytes(std::string_view proc_self_status);  // VmHWM
 // CPU seconds of throttling: throttled_usec (control groups version 2) or throttled_time (version 1, ns).
 std::optional<double> parse_throttled_seconds(std::string_view cpu_stat);
@@ -38,6 +40,8 @@ std::size_t peak_process_bytes();
 class NoiseMeter {
  public:
   NoiseMeter();
+  // Other processes of this machine whose load is not foreign: those that work on the same job.
+  void count_as_own(std::vector<int> processes) { processes_ = std::move(processes); }
   void begin();
   void end();
   // What devices were found doing before or after a stretch.
@@ -56,6 +60,7 @@ class NoiseMeter {
 
   std::vector<std::filesystem::path> throttle_files_;
   std::vector<int> cpus_;
+  std::vector<int> processes_;
   double ticks_per_second_;
   bool load_known_ = true;
   Snapshot begin_;

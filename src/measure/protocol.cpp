@@ -53,6 +53,7 @@ class Measurement {
       }
       samples_.complete = true;
     } catch (const Interrupted&) {
+    } catch (const JobEnded&) {  // the run's failure says why
     }
     return std::move(samples_);
   }
@@ -69,6 +70,9 @@ class Measurement {
     if (!samples_.runs[run].failure.empty()) return;
     try {
       measure_round(run, round);
+    } catch (const JobEnded& error) {
+      fail(run, round, error);
+      throw;
     } catch (const Error& error) {
       if (error.category() != ErrorCategory::run) throw;
       fail(run, round, error);
@@ -91,7 +95,10 @@ class Measurement {
   void measure_round(std::size_t run, int round) {
     Turn& turn = turns_[run];
     const config::RunPlan& plan = samples_.runs[run].plan;
-    if (!turn.subject) turn.subject = make_(plan);
+    if (!turn.subject) {
+      turn.subject = make_(plan);
+      turn.noise.count_as_own(turn.subject->processes());
+    }
 
     observer_.round_begins(plan, round, config_.rounds, true);
     const double speed_before = calibrate();

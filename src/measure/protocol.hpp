@@ -26,6 +26,8 @@ class Subject {
   virtual void describe(RunSamples& samples) = 0;
   // Of the devices it works on, where their drivers tell. Called off the clock, around measured stretches.
   virtual std::vector<config::DeviceCondition> conditions() { return {}; }
+  // Others on this machine that work on it too: their load is no noise.
+  virtual std::vector<int> processes() const { return {}; }
 };
 
 // Subjects are made when first needed, so that the cost of making them is seen by nobody's clock.
@@ -72,9 +74,10 @@ class Observer {
 // few steps were warmed up to know that, the first round takes two more, counted as warm-up.
 //
 // A run that fails (an Error of category run) is reported in its RunSamples::failure and left out of later
-// turns; the others go on. Errors of other categories end the measurement. `stop` ends it between rounds,
-// Interrupted at once; both keep what was measured and leave complete = false. Otherwise complete = true: the
-// protocol ran to its end, whether or not a run failed.
+// turns; the others go on, unless the job has ended (JobEnded), which leaves complete = false. Errors of
+// other categories end the measurement. `stop` ends it between rounds, Interrupted at once; both keep what
+// was measured and leave complete = false. Otherwise complete = true: the protocol ran to its end, whether or
+// not a run failed.
 Samples measure(const std::vector<config::RunPlan>& runs, const SubjectMaker& make,
                 const ProtocolConfig& config, Observer& observer, const std::atomic<bool>& stop);
 

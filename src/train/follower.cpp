@@ -84,6 +84,7 @@ class Follower {
     FlatLayout layout;
     if (is_worker()) {
       part.ranks = std::make_unique<LocalRanks>(part.config);
+      part.ranks->begin_order(orders_.number());
       layout = part.ranks->build();
     }
     ByteWriter bytes;
@@ -94,6 +95,7 @@ class Follower {
     Part& part = parts_.at(order.name);
     const auto size = static_cast<std::size_t>(order.number);
     if (part.ranks) {
+      part.ranks->begin_order(orders_.number());
       part.ranks->join(size);
     } else {
       part.served = part.config.strategy->serve({.options = part.config.options,
@@ -106,6 +108,7 @@ class Follower {
   }
 
   std::string ask(LocalRanks& ranks, const Order& order) {
+    ranks.begin_order(orders_.number());
     switch (order.kind) {
       case Order::Kind::run: {
         LocalStretch stretch = ranks.run(static_cast<int>(order.number));

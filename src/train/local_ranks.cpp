@@ -175,6 +175,12 @@ class LocalRanks::Impl {
   }
 
   const std::optional<Failure>& failure() const { return broken_; }
+  void begin_order(std::uint64_t order) {
+    if (!spans()) return;
+    progress_->store(order << 32U);
+    config_.member->announce(progress_->load());
+  }
+
   bool holds(int rank) const { return std::ranges::find(numbers_, rank) != numbers_.end(); }
   const WorldConfig& config() const { return config_; }
   const Rank& first() const { return ranks_[0]; }
@@ -208,16 +214,15 @@ class LocalRanks::Impl {
                                 .name = config_.name,
                                 .algorithm = options.allreduce,
                                 .timeout = options.timeout,
-                                .busy_cores = config_.plan.simulated});
+                                .busy_cores = config_.plan.simulated,
+                                .progress = [progress = progress_] { return progress->load(); }});
     return comm::make_spanning_group(
         std::move(exchange),
         {.process_of = process_of,
          .compress = options.compress,
          .seed = options.seed,
          .oversubscribed = config_.plan.simulated,
-         .on_start = [member = config_.member, started = std::make_shared<std::atomic<std::uint64_t>>(0)] {
-           member->announce(++*started);
-         }});
+         .on_start = [member = config_.member, progress = progress_] { member->announce(++*progress); }});
   }
 
   // A rank that only received what was not finite leaves it to the one whose value it was.
@@ -255,6 +260,9 @@ class LocalRanks::Impl {
   std::shared_ptr<strategy::Shared> shared_;
   std::vector<Rank> ranks_;
   std::barrier<> start_;
+  // Of this member in its job: the order that is carried out, and the collectives started since.
+  std::shared_ptr<std::atomic<cluster::Progress>> progress_ =
+      std::make_shared<std::atomic<cluster::Progress>>(0);
   Crew crew_;
 };
 
@@ -265,6 +273,7 @@ LocalRanks::LocalRanks(WorldConfig config) {
 
 LocalRanks::~LocalRanks() = default;
 
+void LocalRanks::begin_order(std::uint64_t order) { impl_->begin_order(order); }
 FlatLayout LocalRanks::build() { return impl_->build(); }
 void LocalRanks::join(std::size_t flat_size) { impl_->join(flat_size); }
 LocalStretch LocalRanks::run(int steps) { return impl_->run(steps); }

@@ -39,6 +39,10 @@ class LocalRanks {
   explicit LocalRanks(WorldConfig config);
   ~LocalRanks();
 
+  // Before each of the calls that all processes of the run make together: the order's number in its job, by
+  // which a wait that fails can tell who is behind.
+  void begin_order(std::uint64_t order);
+
   FlatLayout build();
   // Blocks until the other processes of the run do the same.
   void join(std::size_t flat_size);

@@ -61,9 +61,10 @@ Failure unpack_failure(const std::string& bytes) {
   return failure;
 }
 
-void Leader::give(const Order& order) {
+std::uint64_t Leader::give(const Order& order) {
   last_ = order;
   member_->set(order_key(++serial_), pack(order));
+  return serial_;
 }
 
 std::map<int, std::string> Leader::collect() {

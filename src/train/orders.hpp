@@ -49,7 +49,8 @@ class Leader {
   // A name for this making of a run.
   std::string name_run(const std::string& run) { return fmt::format("{}.{}", run, ++runs_); }
 
-  void give(const Order& order);
+  // Returns the number of the order.
+  std::uint64_t give(const Order& order);
   // The answers to the last order, by member. Waits as long as the members live. Throws
   // the cause where one of them failed.
   std::map<int, std::string> collect();
@@ -68,7 +69,8 @@ class Leader {
 class Orders {
  public:
   explicit Orders(cluster::Member& member) : member_(&member) {}
-  Order next();  // waits as long as the chief lives
+  Order next();                                     // waits as long as the chief lives
+  std::uint64_t number() const { return serial_; }  // of the last
   void answer(const Answer& answer);
 
  private:

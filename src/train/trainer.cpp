@@ -73,6 +73,7 @@ class Trainer {
   // An epoch is a round: calibrated before and after, off the clock.
   const measure::RoundSample& run(int steps) {
     const double speed_before = measure::calibrate();
+    noise_.count_as_own(world_->processes());
     noise_.take_in(world_->conditions());
     noise_.begin();
     const TimePoint begin = Clock::now();

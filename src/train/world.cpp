@@ -141,12 +141,14 @@ class World::Impl {
     if (!spans()) return;
     const bool of_ranks = kind == Order::Kind::run || kind == Order::Kind::evaluate ||
                           kind == Order::Kind::describe || kind == Order::Kind::load;
-    config().leader->give({.kind = kind,
-                           .run = config().plan.id,
-                           .name = config().name,
-                           .number = number,
-                           .payload = std::move(payload),
-                           .members = of_ranks ? workers() : config().members});
+    const std::uint64_t number_of_order =
+        config().leader->give({.kind = kind,
+                               .run = config().plan.id,
+                               .name = config().name,
+                               .number = number,
+                               .payload = std::move(payload),
+                               .members = of_ranks ? workers() : config().members});
+    local_.begin_order(number_of_order);
   }
 
   // That host ranks.
@@ -243,6 +245,18 @@ std::vector<config::DeviceCondition> World::conditions() {
     return std::ranges::find(config.plan.devices, condition.device) == config.plan.devices.end();
   });
   return conditions;
+}
+
+std::vector<int> World::processes() const {
+  const cluster::Member* member = impl_->config().member;
+  std::vector<int> processes;
+  if (member == nullptr) return processes;
+  const auto& peers = member->peers();
+  const auto& self = peers.at(static_cast<std::size_t>(member->rank()));
+  for (const auto& peer : peers) {
+    if (peer.boot == self.boot && peer.rank != self.rank) processes.push_back(peer.process);
+  }
+  return processes;
 }
 
 Evaluation World::evaluate(const std::shared_ptr<const datasets::Dataset>& dataset) {

@@ -75,6 +75,7 @@ class World final : public measure::Subject {
   measure::StretchRecord run(int steps) override;
   void describe(measure::RunSamples& samples) override;
   std::vector<config::DeviceCondition> conditions() override;
+  std::vector<int> processes() const override;
 
   // The loss (mean) and accuracy over all images, in inference mode with rank 0's batch statistics.
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& dataset);

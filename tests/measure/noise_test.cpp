@@ -2,6 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "measure/calibration.hpp"
 
@@ -70,6 +75,36 @@ TEST(Noise, ReadsPeakMemory) {
   EXPECT_EQ(*parse_peak_bytes("Name:\tx\nVmPeak:\t  999 kB\nVmHWM:\t    1234 kB\n"), 1234U * 1024U);
   EXPECT_FALSE(parse_peak_bytes("VmPeak: 1 kB\n"));
   EXPECT_GT(peak_process_bytes(), 1U << 20);
+}
+
+TEST(Noise, ReadsTheTimesOfAnotherProcess) {
+  EXPECT_DOUBLE_EQ(
+      *parse_process_seconds("12 (a (b) c) S 1 2 3 4 5 6 7 8 9 10 250 150 0 0 20 0 1 0 5 6", 100.0), 4.0);
+  EXPECT_FALSE(parse_process_seconds("", 100.0));
+  EXPECT_FALSE(parse_process_seconds("12 (name) S 1 2", 100.0));
+}
+
+TEST(Noise, WorkOfTheJobsOtherProcessesIsNotForeignLoad) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (volatile std::uint64_t i = 0;; i = i + 1) {
+    }
+  }
+  ASSERT_GT(child, 0);
+  const auto load = [&](std::vector<int> processes) {
+    NoiseMeter meter;
+    meter.count_as_own(std::move(processes));
+    meter.begin();
+    std::this_thread::sleep_for(std::chrono::milliseconds(600));
+    meter.end();
+    return meter.reading().foreign_load;
+  };
+  const double foreign = load({});
+  const double own = load({child});
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  // Whatever else this machine does is in both; what the child got of it, in one.
+  EXPECT_LT(own, foreign);
 }
 
 TEST(Noise, OwnWorkIsNotForeignLoad) {

@@ -55,6 +55,24 @@ TEST(Reduce, PhasesOfEveryRankAddUpToItsMeanStep) {
   }
 }
 
+TEST(Reduce, ImagesOfDroppedGradientsDoNotCount) {
+  auto stretch = make_stretch(2, 3, [](std::size_t, int) { return StepShape{}; });
+  const auto all = reduce(stretch).images;
+  const int lost = stretch.ranks[1][2].images;
+  ASSERT_GT(lost, 0);
+  stretch.ranks[1][2].dropped = true;
+  EXPECT_EQ(reduce(stretch).images, all - lost);
+}
+
+TEST(Staleness, IsCountedByAge) {
+  Staleness staleness;
+  EXPECT_DOUBLE_EQ(staleness.mean(), 0.0);
+  for (const int age : {0, 1, 1, 4}) staleness.add(age);
+  EXPECT_THAT(staleness.counts, ::testing::ElementsAre(1, 2, 0, 0, 1));
+  EXPECT_DOUBLE_EQ(staleness.mean(), 1.5);
+  EXPECT_EQ(staleness.max(), 4);
+}
+
 TEST(Reduce, StepsOfTheSlowestRankAddUpToItsSeconds) {
   const auto stretch = make_stretch(3, 20, [](std::size_t rank, int step) {
     return StepShape{.update = ((step + static_cast<int>(rank)) % 3 + 1) * ms};

@@ -10,6 +10,7 @@
 #include "report/console.hpp"
 #include "report/console_text.hpp"
 #include "report/format.hpp"
+#include "report/tables.hpp"
 #include "report/writer.hpp"
 #include "sample_results.hpp"
 
@@ -135,6 +136,34 @@ TEST(Markdown, EscapesMarkup) {
   link.warnings = {"[x](http://example.com) *loud* `code` a_b_"};
   EXPECT_THAT(render("markdown", link),
               HasSubstr("- [x&#93;(http://example.com) &#42;loud&#42; &#96;code&#96; a&#95;b&#95;\n"));
+}
+
+TEST(Exchange, HoldsBytesAndLossesAgainstTheExactRun) {
+  Result result = scaling_result();
+  measure::RunSamples& last = result.samples.runs.back();  // N = 4
+  measure::RunSamples exact = last;
+  exact.plan.id = "mirrored-4-exact";
+  exact.plan.exact = true;
+  exact.losses.assign(40, 0.5);
+  exact.bytes_uncompressed = exact.bytes_sent;
+  last.losses.assign(30, 0.75);
+  last.bytes_uncompressed = 4 * last.bytes_sent;
+  last.staleness.emplace();
+  last.staleness->add(1);
+  last.staleness->add(2);
+  last.dropped_gradients = 7;
+  result.samples.runs.insert(result.samples.runs.end() - 1, exact);
+  result.summary.runs.insert(result.summary.runs.end() - 1, result.summary.runs.back());
+  const Table table = exchange_table(result);
+  ASSERT_EQ(table.rows.size(), 3U);  // N = 2, exact, 4
+  const auto& row = table.rows.back();
+  EXPECT_EQ(row[0], "mirrored-4");
+  EXPECT_EQ(row[2], "4.00x");
+  EXPECT_EQ(row[3], "1.50, at most 2");
+  EXPECT_EQ(row[4], "7");
+  EXPECT_EQ(row[5], "0.7500 at step 30");
+  EXPECT_EQ(row[6], "0.5000");
+  EXPECT_EQ(table.rows[1][6], "-") << "nothing is held against the exact run itself";
 }
 
 TEST(Console, StatesBothBatchesAndTheKindOfScaling) {
