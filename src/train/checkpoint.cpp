@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "the file is written a
 
 using nlohmann::json;
 
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 
 struct Prefix {
   char magic[8] = {'d', 't', 'r', 'a', 'i', 'n', 'C', 'P'};
@@ -49,11 +49,13 @@ json header_of(const Checkpoint& checkpoint) {
           {"weights", state.weights.size()},
           {"optimizer", sizes},
           {"statistics", state.statistics.size()},
+          {"losses", checkpoint.losses.size()},
           {"evaluations", std::move(evaluations)}};
 }
 
-void append(std::string& bytes, const std::vector<float>& values) {
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+template <class T>
+void append(std::string& bytes, const std::vector<T>& values) {
+  bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
 }
 
 std::uint64_t hash_of(std::span<const std::byte> bytes) {
@@ -102,11 +104,12 @@ class Values {
  public:
   explicit Values(std::span<const std::byte> bytes) : bytes_(bytes) {}
 
-  std::vector<float> take(std::size_t count) {
-    if (count > bytes_.size() / sizeof(float)) throw std::out_of_range("more values than the file holds");
-    std::vector<float> values(count);
-    if (count > 0) std::memcpy(values.data(), bytes_.data(), count * sizeof(float));
-    bytes_ = bytes_.subspan(count * sizeof(float));
+  template <class T = float>
+  std::vector<T> take(std::size_t count) {
+    if (count > bytes_.size() / sizeof(T)) throw std::out_of_range("more values than the file holds");
+    std::vector<T> values(count);
+    if (count > 0) std::memcpy(values.data(), bytes_.data(), count * sizeof(T));
+    bytes_ = bytes_.subspan(count * sizeof(T));
     return values;
   }
 
@@ -130,6 +133,7 @@ Checkpoint parse(const json& header, std::span<const std::byte> bytes) {
   state.weights = values.take(header.at("weights"));
   for (const json& size : header.at("optimizer")) state.optimizer.push_back(values.take(size));
   state.statistics = values.take(header.at("statistics"));
+  checkpoint.losses = values.take<double>(header.at("losses"));
   return checkpoint;
 }
 
@@ -156,6 +160,7 @@ void write_checkpoint(const std::filesystem::path& path, const Checkpoint& check
   append(values, state.weights);
   for (const auto& buffer : state.optimizer) append(values, buffer);
   append(values, state.statistics);
+  append(values, checkpoint.losses);
 
   Prefix prefix;
   prefix.header_bytes = static_cast<std::uint32_t>(header.size());

@@ -31,10 +31,11 @@ struct Checkpoint {
   CheckpointIdentity identity;
   TrainingState state;
   std::vector<measure::EvaluationSample> evaluations;  // so far
+  std::vector<double> losses;                          // of every step so far
 };
 
 // File, little endian: "dtrainCP", u32 version, u32 bytes of header, u64 bytes of file; JSON header; float32
-// weights, optimizer states, statistics; u64 Hash of all before. Replaced in one step.
+// weights, optimizer states, statistics; float64 losses; u64 Hash of all before. Replaced in one step.
 void write_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
 
 // Data errors say what is wrong: no checkpoint, another version, cut short, changed.

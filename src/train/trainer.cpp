@@ -33,6 +33,7 @@ class Trainer {
     }
     if (options_->target_accuracy) outcome_.target_reached = outcome_.seconds_to_target.has_value();
     world_->describe(outcome_.samples);
+    outcome_.samples.losses = all_losses();
     return std::move(outcome_);
   }
 
@@ -46,6 +47,7 @@ class Trainer {
     world_->load_state(checkpoint.state);
     outcome_.epochs = static_cast<int>(checkpoint.state.step / world_->steps_per_epoch());
     for (const auto& sample : checkpoint.evaluations) keep(sample);
+    earlier_losses_ = checkpoint.losses;
   }
 
   void take_epoch() {
@@ -60,7 +62,8 @@ class Trainer {
     outcome_.epochs = epoch;
     keep({epoch, seconds_so_far() + round.seconds, evaluation.loss, evaluation.accuracy});
     if (!options_->checkpoint.empty()) {
-      write_checkpoint(options_->checkpoint, {identity_, world_->save_state(), outcome_.samples.evaluations});
+      write_checkpoint(options_->checkpoint,
+                       {identity_, world_->save_state(), outcome_.samples.evaluations, all_losses()});
     }
     observer_->epoch_ended({.epoch = epoch,
                             .epochs = options_->epochs,
@@ -102,6 +105,12 @@ class Trainer {
     return outcome_.samples.evaluations.empty() ? 0.0 : outcome_.samples.evaluations.back().seconds;
   }
 
+  std::vector<double> all_losses() const {
+    std::vector<double> losses = earlier_losses_;
+    losses.insert(losses.end(), world_->losses().begin(), world_->losses().end());
+    return losses;
+  }
+
   double mean_of_last(int steps) const {
     const auto& losses = world_->losses();
     return std::accumulate(losses.end() - steps, losses.end(), 0.0) / steps;
@@ -113,6 +122,7 @@ class Trainer {
   TrainingObserver* observer_;
   std::shared_ptr<const datasets::Dataset> evaluated_;
   CheckpointIdentity identity_;
+  std::vector<double> earlier_losses_;  // of the steps before this run went on
   measure::NoiseMeter noise_;
   TrainingOutcome outcome_;
 };

@@ -143,7 +143,7 @@ TEST_F(Training, ResumesExactly) {
   const TrainingOutcome rest = train_anew();
   EXPECT_THAT(recorder.events, ElementsAre("begin 4/4 5", "evaluate 4 37", "end 4/4"));
   EXPECT_EQ(hash, whole_hash);
-  EXPECT_EQ(rest.samples.losses, std::vector(whole.samples.losses.begin() + 15, whole.samples.losses.end()));
+  EXPECT_EQ(rest.samples.losses, whole.samples.losses) << "the curve goes on";
   ASSERT_THAT(rest.samples.evaluations, SizeIs(4));
   for (std::size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(rest.samples.evaluations[i].epoch, whole.samples.evaluations[i].epoch);
