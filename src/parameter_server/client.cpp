@@ -24,7 +24,7 @@ class TableClient final : public Client {
                   .step_images = gradients.step_images,
                   .finite = kernels::all_finite(gradients.values),
                   .update = gradients.update};
-    Push push;
+    Push push{.own_finite = head.finite};
     Shards::Came came;
     Shard::Admission admission;
     if (config_.policy.backups > 0) admission = shards_->admit(head.step, deadline);

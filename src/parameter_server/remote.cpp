@@ -53,15 +53,15 @@ struct Link {
 
 class RemoteShards final : public Shards {
  public:
-  RemoteShards(const std::vector<std::string>& servers, const TableConfig& config, int worker,
-               const Endpoint& endpoint)
+  RemoteShards(const std::vector<Site>& servers, const TableConfig& config, int worker,
+               const cluster::TlsFiles& tls)
       : table_(hash_of(config.name)), worker_(worker) {
     cluster::quiet_grpc();
-    const auto credentials = cluster::channel_credentials(endpoint.tls);
+    const auto credentials = cluster::channel_credentials(tls);
     const int shards = static_cast<int>(servers.size());
     for (int index = 0; index < shards; ++index) {
       Link& link = *links_.emplace_back(std::make_unique<Link>());
-      const std::string& address = servers[static_cast<std::size_t>(index)];
+      const auto& [address, token] = servers[static_cast<std::size_t>(index)];
       link.name = fmt::format("parameter server {} ({})", index, address);
       link.range = shard(config.size, index, shards);
       link.chunks = static_cast<int>(
@@ -70,7 +70,7 @@ class RemoteShards final : public Shards {
       link.stub = std::make_unique<grpc::GenericStub>(
           grpc::CreateCustomChannel(address, credentials, channel_arguments()));
       link.context.set_wait_for_ready(true);
-      link.context.AddMetadata(cluster::token_key, endpoint.token);
+      link.context.AddMetadata(cluster::token_key, token);
       link.stream = link.stub->PrepareCall(&link.context, method, &queue_);
     }
   }
@@ -371,10 +371,10 @@ class RemoteShards final : public Shards {
 
 }  // namespace
 
-std::unique_ptr<Client> connect(const std::vector<std::string>& servers, const TableConfig& config,
-                                int worker, const Endpoint& endpoint) {
+std::unique_ptr<Client> connect(const std::vector<Site>& servers, const TableConfig& config, int worker,
+                                const cluster::TlsFiles& tls) {
   if (servers.empty()) throw std::logic_error("a table without servers");
-  return make_client(config, worker, std::make_unique<RemoteShards>(servers, config, worker, endpoint));
+  return make_client(config, worker, std::make_unique<RemoteShards>(servers, config, worker, tls));
 }
 
 }  // namespace dtrain::parameter_server

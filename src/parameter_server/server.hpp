@@ -53,6 +53,7 @@ struct Push {
                       // the part of the flat buffer that saw most of them. 0 if sync
   bool dropped = false;        // sync: it came after its update
   bool finite = true;          // the update's gradients; where not, weights are as they were
+  bool own_finite = true;      // this worker's
   bool weights_finite = true;  // after it
 };
 
@@ -100,13 +101,18 @@ class Server {
 };
 struct Endpoint {
   std::string token;
-  cluster::TlsFiles tls;
+  cluster::TlsFiles tls = {};
 };
 // Environment error for an address that cannot be listened on.
 std::unique_ptr<Server> serve(const std::string& address, const Endpoint& endpoint);
-// Waits for nothing: initialise waits until the servers listen and have opened the table.
-std::unique_ptr<Client> connect(const std::vector<std::string>& servers, const TableConfig& config,
-                                int worker, const Endpoint& endpoint);
+// Where a shard is served, and what its server wants to see of its workers.
+struct Site {
+  std::string address;
+  std::string token;
+};
+// By shard. Waits for nothing: initialise waits until the servers listen and have opened the table.
+std::unique_ptr<Client> connect(const std::vector<Site>& servers, const TableConfig& config, int worker,
+                                const cluster::TlsFiles& tls);
 
 // Shards of [0, size), as even as can be in whole cache lines.
 backend::Range shard(std::size_t size, int index, int shards);

@@ -30,6 +30,7 @@ struct RunContext {
   std::size_t flat_size = 0;          // floats of a replica's flat buffers
   cluster::Member* member = nullptr;  // null: all of the run is in this process
   std::string name;                   // of the run, the same in all processes and never used twice in a job
+  cluster::TlsFiles tls = {};         // of the job
 };
 
 // What a rank's strategy works with. All outlive it.
@@ -57,6 +58,9 @@ class RankStrategy : public backend::GradientSink {
   virtual void apply(const kernels::OptimizerStep& step) = 0;
   // Local updates come first, and synchronize after apply.
   virtual bool synchronizes_last() const { return false; }
+  // A stretch of steps has ended: this rank takes no more before all have taken as many, and nobody is to
+  // wait for it.
+  virtual void rest() {}
   // Of the step that has just ended.
   struct StepReport {
     bool communicated = true;  // steps may go by without (sync-every)
@@ -97,7 +101,8 @@ class Strategy {
   virtual int max_replicas() const = 0;  // 1 for single
 };
 
-// single (OneDeviceStrategy), mirrored (MirroredStrategy), multi-worker (MultiWorkerMirroredStrategy).
+// single (OneDeviceStrategy), mirrored (MirroredStrategy), multi-worker (MultiWorkerMirroredStrategy),
+// parameter-server (ParameterServerStrategy).
 const Registry<std::shared_ptr<const Strategy>>& strategies();
 
 }  // namespace dtrain::strategy

@@ -36,9 +36,9 @@ class Strangers : public ::testing::Test {
  protected:
   void SetUp() override {
     config = table(100, 2, {.async = true});
-    server = serve("127.0.0.1:0", {.token = token, .tls = {}});
+    server = serve("127.0.0.1:0", {.token = token});
     server->open(config, 0, 1);
-    real.emplace(connect({server->address()}, config, 0, {.token = token, .tls = {}}), config.size);
+    real.emplace(connect({{server->address(), token}}, config, 0, {}), config.size);
     real->initialise(0.0F);
   }
 
@@ -113,7 +113,7 @@ TEST_F(Strangers, WithoutTheTokenAreRefused) {
     EXPECT_EQ(answer.status.error_code(), grpc::StatusCode::UNAUTHENTICATED);
     EXPECT_EQ(answer.answers, 0);
   }
-  const auto client = connect({server->address()}, config, 1, {.token = "wrong", .tls = {}});
+  const auto client = connect({{server->address(), "wrong"}}, config, 1, {});
   std::vector<float> weights(100);
   try {
     client->initialise(weights, soon());

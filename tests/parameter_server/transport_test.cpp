@@ -21,15 +21,13 @@ class Transport : public ::testing::Test {
   void start(const TableConfig& with, int servers) {
     config = with;
     for (int index = 0; index < servers; ++index) {
-      running.push_back(serve("127.0.0.1:0", {.token = token, .tls = {}}));
+      running.push_back(serve("127.0.0.1:0", {.token = token}));
       running.back()->open(config, index, servers);
-      addresses.push_back(running.back()->address());
+      sites.push_back({running.back()->address(), token});
     }
   }
 
-  Worker worker(int index) {
-    return {connect(addresses, config, index, {.token = token, .tls = {}}), config.size};
-  }
+  Worker worker(int index) { return {connect(sites, config, index, {}), config.size}; }
 
   std::vector<Worker> workers(float value) {
     std::vector<Worker> all;
@@ -42,7 +40,7 @@ class Transport : public ::testing::Test {
 
   TableConfig config;
   std::vector<std::unique_ptr<Server>> running;
-  std::vector<std::string> addresses;
+  std::vector<Site> sites;
 };
 
 TEST_F(Transport, BringsTheSameBitsAsServersInThisProcess) {
@@ -219,7 +217,7 @@ TEST_F(Transport, WorkersWaitForServersToListenAndAPortIsFreeAtOnce) {
       early.initialise(3.0F);
     } else {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      running.push_back(serve(addresses[0], {.token = token, .tls = {}}));
+      running.push_back(serve(sites[0].address, {.token = token}));
       running.back()->open(config, 0, 1);
     }
   });
@@ -236,7 +234,7 @@ TEST_F(Transport, AServerThatIsNotThereIsNamed) {
     worker.client->initialise(weights, Deadline::in(Seconds(0.1)));
     FAIL();
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("parameter server 0 (" + addresses[0] + ") did not"));
+    EXPECT_THAT(error.what(), HasSubstr("parameter server 0 (" + sites[0].address + ") did not"));
   }
 }
 
@@ -259,11 +257,11 @@ TEST_F(Transport, AServerThatGoesEndsWaits) {
 TEST_F(Transport, APortInUseIsAnEnvironmentError) {
   start(table(100, 1), 1);
   try {
-    serve(addresses[0], {.token = token, .tls = {}});
+    serve(sites[0].address, {.token = token});
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.category(), ErrorCategory::environment);
-    EXPECT_THAT(error.what(), HasSubstr("cannot listen on " + addresses[0]));
+    EXPECT_THAT(error.what(), HasSubstr("cannot listen on " + sites[0].address));
   }
 }
 
