@@ -1,6 +1,7 @@
 #include "strategy/strategy.hpp"
 
 #include "strategy/mirrored.hpp"
+#include "strategy/parameter_server.hpp"
 #include "strategy/single.hpp"
 
 namespace dtrain::strategy {
@@ -15,6 +16,10 @@ const Registry<std::shared_ptr<const Strategy>>& strategies() {
     filled.alias("MirroredStrategy", "mirrored");
     filled.add("multi-worker", "the same over the workers of a job", make_multi_worker());
     filled.alias("MultiWorkerMirroredStrategy", "multi-worker");
+    filled.add("parameter-server",
+               "weights on servers, which replicas push gradients to and pull weights from",
+               make_parameter_server());
+    filled.alias("ParameterServerStrategy", "parameter-server");
     return filled;
   }();
   return table;
