@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +31,8 @@ class Exchange {
   virtual void all_gather(std::span<float> data, const Deadline& deadline) = 0;
   virtual void broadcast(std::span<float> data, int root, const Deadline& deadline) = 0;
   virtual void barrier(const Deadline& deadline) = 0;
+  // Messages between two processes arrive in order. send keeps a copy, and waits only while an earlier one to
+  // the same process has not been taken.
   virtual void send(std::span<const float> data, int to, const Deadline& deadline) = 0;
   virtual void receive(std::span<float> data, int from, const Deadline& deadline) = 0;
 
@@ -40,7 +43,14 @@ class Exchange {
   virtual void all_to_all_bytes(std::span<const std::byte> to, std::span<std::byte> from,
                                 const Deadline& deadline) = 0;
 
-  // Ends the waits of this process. The others' end through the job, which abort does not tell.
+  // Tells of memory that all-reduces will often be asked to work in, for as long as the exchange lives. All
+  // processes tell of the same sizes in the same order.
+  virtual void register_buffer(std::span<float>) {}
+  // Those of `ranks` (ascending, of this group, with this one) as a group of their own; they alone call.
+  virtual std::unique_ptr<Exchange> subgroup(const std::vector<int>& ranks, const std::string& name);
+
+  // Ends the waits of this process, and may be called from any thread. The others' end through the job, which
+  // abort does not tell.
   virtual void abort(const std::string& reason) = 0;
   // Handed to other processes so far, as Communicator counts.
   virtual std::uint64_t bytes_sent() const = 0;
@@ -55,7 +65,13 @@ struct ExchangeConfig {
   std::string algorithm = "auto";     // --allreduce
   Seconds timeout{20.0};
   bool busy_cores = false;  // waits should sleep: there are more threads than cores
+  // How far this member has announced to have come: who is behind it is named when a wait fails.
+  std::function<cluster::Progress()> progress;
 };
+
+// The configuration of a group of some of these processes.
+ExchangeConfig subgroup_config(const ExchangeConfig& config, const std::vector<int>& ranks,
+                               const std::string& name);
 
 using ExchangeMaker = std::unique_ptr<Exchange> (*)(const ExchangeConfig&);
 

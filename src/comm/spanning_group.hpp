@@ -16,7 +16,9 @@ struct SpanningConfig {
   std::string compress = "none";
   std::uint64_t seed = 0;
   bool oversubscribed = false;
-  // Called with every all-reduce that a local rank starts, on its thread: for the job's count of progress.
+  Seconds timeout{20.0};  // for what the processes do together, from its start
+  // Called with every all-reduce that all local ranks have started, on the last one's thread: for the job's
+  // count of progress.
   std::function<void()> on_start;
 };
 

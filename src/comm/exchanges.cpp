@@ -1,0 +1,17 @@
+#include "comm/exchange.hpp"
+#include "comm/gloo/exchange.hpp"
+#include "comm/mpi/exchange.hpp"
+
+namespace dtrain::comm {
+
+const Registry<ExchangeMaker>& exchanges() {
+  static const Registry<ExchangeMaker> registry = [] {
+    Registry<ExchangeMaker> table("communicator between processes");
+    table.add("gloo", "CPU workers: Gloo's collectives over TCP", &make_gloo_exchange);
+    table.add("mpi", "CPU workers that mpirun started: MPI's shared memory and networks", &make_mpi_exchange);
+    return table;
+  }();
+  return registry;
+}
+
+}  // namespace dtrain::comm
