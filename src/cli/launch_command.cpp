@@ -269,7 +269,8 @@ class LaunchCommand final : public Command {
                           ending.signal != 0 && ending.brought_about ? ", sent because it did not end" : "");
     }
     if (outcome.repeated_errors > 0)
-      text += fmt::format("\n{} others said the same; their logs hold it", outcome.repeated_errors);
+      text += fmt::format("\nsaid by {} more, in the same words or of themselves: see their logs",
+                          outcome.repeated_errors);
     log_info(text);
   }
 

@@ -88,7 +88,7 @@ class SaidOnce(JobTest):
         errors = [line for line in done.stderr.splitlines() if re.match(r"\[\w+ \d\] error: ", line)]
         self.assertEqual(len(errors), 1, done.stderr)
         self.assertIn("strategy", errors[0])
-        self.assertIn("3 others said the same", done.stderr)
+        self.assertIn("said by 3 more", done.stderr)
         for log in ["worker-0", "worker-1", "worker-2", "ps-0"]:
             self.assertIn("error: ", (self.folder / f"out/logs/{log}.log").read_text())
 
