@@ -125,13 +125,16 @@ class JobTest(ProgramTest):
                 self.fail(f"waited {seconds} s for {what}\n{running.everything() if running else ''}")
             time.sleep(0.02)
 
-    def wait_for_steps(self, *running, folder="out"):
-        """Until the chief has written a first round."""
+    def wait_for_steps(self, replicas, *running, folder="out"):
+        """Until the chief has written a round of so many replicas: they are in the middle of it."""
+        file = self.folder / folder / "result.json"
 
         def measured():
             for one in running:
                 self.assertIsNone(one.process.poll(), f"ended before its first round\n{one.everything()}")
-            return (self.folder / folder / "result.json").exists()
+            return file.exists() and any(
+                run["replicas"] == replicas and run["rounds"] for run in json.loads(file.read_text())["runs"]
+            )
 
         self.wait_for("a first round", measured, 60, running[0])
 

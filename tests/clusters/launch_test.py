@@ -122,7 +122,7 @@ class Workers(JobTest):
 
     def test_the_token_is_told_to_nobody(self):
         running = self.launch(2, *ENDLESS)
-        self.wait_for_steps(running)
+        self.wait_for_steps(2, running)
         worker = next(process for process in running.processes() if process != running.id)
         with open(f"/proc/{worker}/environ", "rb") as variables:
             token = dict(one.split(b"=", 1) for one in variables.read().split(b"\0") if b"=" in one)[b"DTRAIN_JOB_TOKEN"]
@@ -138,7 +138,7 @@ class Workers(JobTest):
             with self.subTest(signal=number.name):
                 (self.folder / "out/result.json").unlink(missing_ok=True)
                 running = self.launch(2, *ENDLESS)
-                self.wait_for_steps(running)
+                self.wait_for_steps(2, running)
                 running.send(number)
                 self.expect_end(running, 130)
                 self.assertFalse(self.result()["complete"])
@@ -146,7 +146,7 @@ class Workers(JobTest):
 
     def test_a_second_signal_ends_at_once(self):
         running = self.launch(2, *ENDLESS, "--inject-delay", "rank=1,phase=input,ms=60000")
-        self.wait_for_steps(running)
+        self.wait_for_steps(1, running)
         running.send(signal.SIGINT)
         self.wait_for("the first signal to be seen", lambda: self.sees_signal(running), 20, running)
         running.send(signal.SIGINT)
@@ -160,7 +160,7 @@ class Workers(JobTest):
 
     def test_workers_die_with_a_launch_that_is_killed(self):
         running = self.launch(3, *ENDLESS, "--replicas", "3")
-        self.wait_for_steps(running)
+        self.wait_for_steps(3, running)
         self.assertEqual(len(running.processes()), 4)
         os.kill(running.id, signal.SIGKILL)
         running.wait(10)

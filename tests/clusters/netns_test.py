@@ -37,7 +37,7 @@ class NetnsTest(JobTest):
         """The run over all hosts, and the bytes of its gradients."""
         bench = ["bench", "--strategy", "multi-worker", "--model", model, "--batch-size", "1", "--data", "synthetic"]
         few = ["--device", "cpu", "--rounds", "3", "--steps", "3", "--warmup", "1", PLAIN, "--out", "out"]
-        for worker in self.workers(made, *bench, *few, *flags):
+        for worker in self.workers(made, *bench, *few, "--replicas", made.count, *flags):
             self.expect_end(worker, 0, 90)
         result = self.result()
         run = next(run for run in result["runs"] if run["replicas"] == made.count)
@@ -93,8 +93,8 @@ class Rate(NetnsTest):
 class Cable(NetnsTest):
     def test_a_pulled_cable_is_noticed_on_both_sides(self):
         made = self.make_hosts(3, "1gbit")
-        workers = self.workers(made, *ENDLESS, "--timeout", f"{TIMEOUT}s")
-        self.wait_for_steps(*workers)
+        workers = self.workers(made, *ENDLESS, "--replicas", 3, "--timeout", f"{TIMEOUT}s")
+        self.wait_for_steps(3, *workers)
         made.pull_cable(1)
         for index in (0, 2):
             self.expect_end(workers[index], 5, TIMEOUT + GRACE)

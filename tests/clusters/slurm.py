@@ -67,6 +67,10 @@ def free_ports(count):
     return ports
 
 
+class NotStarted(Exception):
+    pass
+
+
 class Slurm:
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm."))
@@ -116,11 +120,12 @@ class Slurm:
         while not there():
             ended = [process.args[0] for process in self.processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:
-                raise RuntimeError(f"SLURM did not come up ({what}; ended: {ended}):\n{self.logs()}")
+                raise NotStarted(f"waited for {what}, ended: {ended}\n{self.logs()}")
             time.sleep(0.1)
 
     def logs(self):
-        return "\n".join(f"-- {file.name}\n{file.read_text()[-2000:]}" for file in sorted(self.folder.glob("*.log")) + sorted(self.folder.glob("*.out")))
+        files = sorted([*self.folder.glob("*.log"), *self.folder.glob("*.out")])
+        return "\n".join(f"-- {file.name}\n{file.read_text()[-2000:]}" for file in files)
 
     def run(self, *command, cwd=None, environment=None, timeout=60):
         return subprocess.run(
@@ -131,9 +136,10 @@ class Slurm:
     def stop(self):
         for process in self.processes:
             process.terminate()
+        deadline = time.monotonic() + 1
         for process in self.processes:
             try:
-                process.wait(1)
+                process.wait(max(deadline - time.monotonic(), 0))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

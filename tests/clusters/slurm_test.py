@@ -16,7 +16,10 @@ def setUpModule():
     global cluster
     skip_module(slurm.missing())
     require_multi_worker()
-    cluster = slurm.Slurm()
+    try:
+        cluster = slurm.Slurm()
+    except slurm.NotStarted as why:
+        skip_module(f"SLURM does not start here: {why}")
     unittest.addModuleCleanup(cluster.stop)
 
 
