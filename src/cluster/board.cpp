@@ -61,8 +61,11 @@ void Board::ask(int rank, std::uint64_t id, Question question, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
     Waiter waiter{rank, id, std::move(reply)};
-    if (loss_ && !std::holds_alternative<Leave>(question)) {
+    const bool leaves = std::holds_alternative<Leave>(question);
+    if (loss_ && !leaves) {
       outcome.add(std::move(waiter), ended(*loss_));
+    } else if (over_ && !leaves) {
+      outcome.add(std::move(waiter), wrong(job_is_over));
     } else {
       std::visit([&](auto& asked) { answer(asked, std::move(waiter), outcome); }, question);
     }
@@ -134,6 +137,7 @@ void Board::answer(Gather& question, Waiter waiter, Outcome& outcome) {
                                   shown(question.name))},
                outcome);
   }
+  if (!hold(question.value.size())) return end({waiter.rank, "brought too much to hold"}, outcome);
   meeting.values.emplace(waiter.rank, std::move(question.value));
   meeting.waiters.push_back(std::move(waiter));
   if (meeting.values.size() < meeting.ranks.size()) return;
@@ -144,6 +148,7 @@ void Board::answer(Gather& question, Waiter waiter, Outcome& outcome) {
     bytes += value.size();
     all.values.push_back(std::move(value));
   }
+  held_ -= bytes;
   if (bytes > largest_value) {
     all = wrong(fmt::format("'{}' gathers {}, which is too much", shown(question.name),
                             format_bytes(static_cast<double>(bytes))));
@@ -174,8 +179,7 @@ void Board::answer(Leave&, Waiter waiter, Outcome& outcome) {
   leaving_.push_back(std::move(waiter));
   if (left_.size() < peers_.size()) return;
   over_ = true;
-  for (auto& leaving : leaving_) outcome.add(std::move(leaving), {});
-  leaving_.clear();
+  release(wrong(job_is_over), outcome);
 }
 
 void Board::answer(ReadClock&, Waiter waiter, Outcome& outcome) {
@@ -240,13 +244,17 @@ void Board::end(Loss loss, Outcome& outcome) {
   loss_ = std::move(loss);
   for (auto& observer : observers_) outcome.add(std::move(observer), *loss_);
   observers_.clear();
+  release(ended(*loss_), outcome);
+}
+
+void Board::release(const Answer& answer, Outcome& outcome) {
   for (auto& [key, waiters] : gets_) {
-    for (auto& waiter : waiters) outcome.add(std::move(waiter), ended(*loss_));
+    for (auto& waiter : waiters) outcome.add(std::move(waiter), answer);
   }
   gets_.clear();
   for (auto& [text, name] : names_) {
     for (auto& [visit, meeting] : name.open) {
-      for (auto& waiter : meeting.waiters) outcome.add(std::move(waiter), ended(*loss_));
+      for (auto& waiter : meeting.waiters) outcome.add(std::move(waiter), answer);
     }
     name.open.clear();
   }

@@ -68,6 +68,8 @@ class Board {
   void answer(ReadClock& question, Waiter waiter, Outcome& outcome);
 
   void end(Loss loss, Outcome& outcome);
+  // Answers all who wait.
+  void release(const Answer& answer, Outcome& outcome);
   std::optional<Loss> loss_of_expiry(int rank, std::uint64_t id, Seconds waited) const;
   bool known(const std::vector<int>& ranks, int asker) const;
   // Whether so many more bytes may be held.

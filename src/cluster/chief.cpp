@@ -77,8 +77,9 @@ class Chief : public Host {
   void depart(int rank);
   void start();
   void send_to_all(const wire::ToMember& message);
-  std::string waiting_text() const;
+  std::string waiting_text(Seconds waited) const;
 
+  Seconds waited() const;
   void look_for_the_silent(bool late);
   bool was_away() const;
   bool beat_is_late() const;
@@ -140,22 +141,24 @@ std::shared_ptr<Board> Chief::assemble() {
     if (board_) break;
     if (Clock::now() >= end) give_up();
     if (!interval.due()) continue;
-    log_info("cluster: " + waiting_text());
+    log_info("cluster: " + waiting_text(waited()));
     wire::ToMember message;
-    message.set_waiting(waiting_text());
+    message.set_waiting(waiting_text(waited()));
     send_to_all(message);
   }
   log_info(fmt::format("cluster: all {} present after {}", lobby_.world(), time_text(Clock::now() - start_)));
   return board_;
 }
 
-std::string Chief::waiting_text() const {
+std::string Chief::waiting_text(Seconds waited) const {
   return fmt::format("{} of {} present after {}; missing: {}", lobby_.present(), lobby_.world(),
-                     time_text(Clock::now() - start_), lobby_.missing());
+                     time_text(waited), lobby_.missing());
 }
 
+Seconds Chief::waited() const { return Seconds(std::round(seconds(Clock::now() - start_) * 10.0) / 10.0); }
+
 void Chief::give_up() {
-  std::string reason = waiting_text();
+  std::string reason = waiting_text(config_.rendezvous_timeout);
   if (!lobby_.refusals().empty()) reason += "; refused: " + dtrain::join(lobby_.refusals(), "; ");
   const std::string advice = "start the missing processes and see that they can reach " + config_.rendezvous +
                              ", or give them more time with --rendezvous-timeout";
@@ -268,7 +271,7 @@ void Chief::ended(const std::shared_ptr<Seat>& seat) {
 void Chief::depart(int rank) {
   lobby_.depart(rank);
   if (given_up_) return;
-  log_warning(fmt::format("cluster: rank {} has gone again; {}", rank, waiting_text()));
+  log_warning(fmt::format("cluster: rank {} has gone again; {}", rank, waiting_text(waited())));
 }
 
 // This process did not run for so long that others have given it up: that they end is its own doing.

@@ -79,7 +79,7 @@ void FollowerLink::ended(bool refused, const std::string& reason) {
       outcome_ = std::move(outcome);
       changed_.notify_all();
     }
-    if (closing_ || outcome_->peers.empty()) return;
+    if (outcome_->peers.empty()) return;
   }
   lose({0, "ended without a word"});
 }
@@ -102,17 +102,24 @@ void FollowerLink::lose(Loss loss) {
   if (loss.rank < 0 || static_cast<std::size_t>(loss.rank) >= world_) loss.rank = 0;
   std::map<std::uint64_t, Reply> asked;
   std::shared_ptr<LossBell> bell;
+  Answer ended;
   {
     const std::lock_guard lock(mutex_);
-    if (loss_) return;
-    loss_ = loss;
     asked.swap(asked_);
+    ended = last_answer(loss);
     bell = bell_;
   }
-  if (bell) bell->ring(loss);
-  Answer ended;
-  ended.loss = loss;
+  if (bell && ended.loss) bell->ring(*ended.loss);
   for (const auto& [id, reply] : asked) reply(ended);
+}
+
+// Under the lock: what whoever asks is told from now on.
+Answer FollowerLink::last_answer(const Loss& loss) {
+  Answer answer;
+  if (!loss_ && !closing_) loss_ = loss;
+  answer.loss = loss_;
+  if (!loss_) answer.error = job_is_over;
+  return answer;
 }
 
 void FollowerLink::beat(bool late) {
@@ -129,16 +136,15 @@ void FollowerLink::beat(bool late) {
 }
 
 void FollowerLink::ask(std::uint64_t id, Question question, Reply reply) {
-  std::optional<Loss> lost;
+  Answer answer;
   {
     const std::lock_guard lock(mutex_);
-    lost = loss_;
-    if (!lost) asked_.emplace(id, reply);
+    answer.loss = loss_;
+    if (!loss_ && closing_) answer.error = job_is_over;
+    if (!loss_ && !closing_) asked_.emplace(id, reply);
   }
-  if (!lost) return client_->send(to_wire(id, std::move(question)));
-  Answer ended;
-  ended.loss = lost;
-  reply(std::move(ended));
+  if (answer.loss || !answer.error.empty()) return reply(std::move(answer));
+  client_->send(to_wire(id, std::move(question)));
 }
 
 void FollowerLink::expire(std::uint64_t id, Seconds waited) {
@@ -155,6 +161,7 @@ void FollowerLink::fail(int rank, const std::string& reason) {
 void FollowerLink::close() {
   {
     const std::lock_guard lock(mutex_);
+    if (closing_) return;
     closing_ = true;
   }
   pulse_.reset();

@@ -43,6 +43,7 @@ class FollowerLink : public Link, private Attendant {
   void beat(bool late);
   void answer(wire::Answer& message);
   void lose(Loss loss);
+  Answer last_answer(const Loss& loss);
 
   const Seconds timeout_;
   const std::size_t world_;

@@ -72,7 +72,7 @@ class Stream : public grpc::ServerBidiReactor<wire::ToChief, wire::ToMember>, pu
     if (fine && !finished_) {
       host_.received(self_, incoming_);
       StartRead(&incoming_);
-    } else if (!fine) {
+    } else {
       host_.ended(self_);
       outbox_.close();
     }

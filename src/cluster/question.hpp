@@ -52,6 +52,7 @@ struct Answer {
 };
 using Reply = std::function<void(Answer)>;
 
+inline constexpr const char* job_is_over = "the job is over";  // to whoever asks after all have left
 inline constexpr std::size_t longest_name = 1024;
 inline constexpr std::size_t largest_message = std::size_t{16} << 20U;
 // Of a value, or of all values that come together: a message holds it with room for its frame.

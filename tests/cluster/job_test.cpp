@@ -220,6 +220,20 @@ TEST_P(Job, LeavingWaitsForAll) {
   });
 }
 
+TEST_P(Job, NobodyWaitsAfterItsEnd) {
+  const auto job = make(2);
+  auto waiting = std::async(std::launch::async, [&] { EXPECT_THROW(job[1]->get("never", soon()), Error); });
+  leave_all(job);
+  waiting.get();
+  on_each(job, [](Member& member) {
+    EXPECT_THROW(member.get("never", soon()), Error);
+    EXPECT_THROW(member.barrier("never", {0, 1}, soon()), Error);
+    EXPECT_THROW(member.set("a", "b"), Error);
+    member.leave(soon());
+    EXPECT_FALSE(member.loss());
+  });
+}
+
 TEST_P(Job, LeavingEndsByItsDeadline) {
   const auto job = make(2);
   on_each(job, [&](Member& member) {

@@ -196,7 +196,15 @@ TEST(Strangers, AMemberThatTalksNonsenseIsLost) {
   wire::ToMember answer;
   ASSERT_TRUE(stream->Read(&answer));
   EXPECT_EQ(answer.welcome().peers_size(), 2);
-  message.mutable_question()->set_id(5);
+
+  message.mutable_question()->mutable_read_clock();
+  const std::int64_t before = now_ns();
+  ASSERT_TRUE(stream->Write(message));
+  ASSERT_TRUE(stream->Read(&answer));
+  EXPECT_GE(answer.answer().clock_ns(), before);
+  EXPECT_LE(answer.answer().clock_ns(), now_ns());
+
+  message.mutable_question()->clear_read_clock();
   ASSERT_TRUE(stream->Write(message));
   ASSERT_TRUE(stream->Read(&answer));
   EXPECT_EQ(answer.loss().reason(), "asked what the chief does not understand");
