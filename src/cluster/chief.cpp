@@ -45,6 +45,13 @@ std::string chief_reached_at(const std::vector<Peer>& peers) {
   return found;
 }
 
+// For others to reach: a wildcard says nothing to them, so the address of the default route stands for it.
+std::string published_host(const std::string& host) {
+  if (host != all_interfaces && host != "::") return host;
+  const std::string ip = local_ip_towards("192.0.2.1");
+  return ip.empty() ? "127.0.0.1" : ip;
+}
+
 class Chief : public Host {
  public:
   Chief(const JobConfig& config, std::vector<config::Task> tasks)
@@ -126,7 +133,7 @@ void Chief::listen() {
   server_ =
       std::make_unique<JobServer>(at, config_.token, config_.tls, lobby_.world() + spare_streams, *this);
   at.port = server_->port();
-  const std::string published = config::join_address(address.host, at.port);
+  const std::string published = config::join_address(published_host(address.host), at.port);
   log_info(fmt::format("cluster: {} listens at {}{}, for {} more", self_, published,
                        at.ip == all_interfaces ? " on all interfaces" : "", lobby_.world() - 1));
   if (config_.publish) config_.publish(published);

@@ -46,6 +46,14 @@ wire::Hello hello_of(const JobConfig& config, const config::Task& self, const Co
   return hello;
 }
 
+// In front of what gRPC says of the cause.
+std::string no_chief(const std::string& reason) {
+  constexpr std::string_view before_cause = "last error: ";
+  const auto cause = reason.find(before_cause);
+  return fmt::format("the port is open, but no chief answers there, or only one of the two uses TLS ({})",
+                     cause == std::string::npos ? reason : reason.substr(cause + before_cause.size()));
+}
+
 // Tries until the deadline, saying so at intervals.
 class Search {
  public:
@@ -92,9 +100,10 @@ class Search {
       return std::make_unique<BoardMember>(config_.place.rank, outcome.peers, bell, std::move(link));
     }
     if (outcome.refused) refuse(outcome);
-    problem = outcome.reason;
-    if (problem.empty())
-      problem = outcome.advice.empty() ? "it does not answer as a chief does" : outcome.advice;
+    if (!outcome.missing.empty()) {
+      throw run_error(outcome.missing, "start the missing processes, or raise --rendezvous-timeout");
+    }
+    problem = no_chief(outcome.reason.empty() ? "silence" : outcome.reason);
     return nullptr;
   }
 

@@ -30,7 +30,7 @@ FollowerLink::Outcome FollowerLink::wait(const Deadline& patience) {
   changed_.wait_until(lock, patience.at(), [&] { return outcome_.has_value(); });
   if (outcome_) return *outcome_;
   Outcome none;
-  none.advice = waiting_for_;
+  none.missing = waiting_for_;
   return none;
 }
 

@@ -19,13 +19,13 @@ class FollowerLink : public Link, private Attendant {
     bool refused = false;     // for good
     std::string reason;
     std::string advice;
+    std::string missing;  // what the chief said last of those it waits for, when patience was over
   };
 
   FollowerLink(const JobConfig& config, const ChiefAddress& chief, const wire::Hello& hello);
   ~FollowerLink() override;
 
-  // Waits until all have come, or this process is not let in, or the stream ends. After `patience`: an empty
-  // reason and what is known of those missing as the advice.
+  // Waits until all have come, or this process is not let in, or the stream or patience ends.
   Outcome wait(const Deadline& patience);
   // From now on silence is a loss. `port` is this task's own, for as long as the job lives.
   void start(std::shared_ptr<LossBell> bell, Descriptor port);

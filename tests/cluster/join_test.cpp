@@ -74,6 +74,31 @@ TEST(Join, ListsWhoDidNotCome) {
   EXPECT_THAT(log.text(), testing::ContainsRegex("2 of 3 present after [0-9.]+ s; missing: worker 2"));
 }
 
+TEST(Join, AFollowerWithLessPatienceTellsWhatItKnows) {
+  const CapturedLog log;
+  const std::vector<std::string> addresses{free_address(), free_address(), free_address()};
+  auto follower = listed(1, addresses);
+  follower.rendezvous_timeout = Seconds(1.1);
+  auto chief = listed(0, addresses);
+  chief.rendezvous_timeout = Seconds(2.6);
+  auto one = fails_soon(follower);
+  EXPECT_THAT(failure(chief),
+              HasSubstr(fmt::format("1 of 3 present after 2.6 s; missing: worker 1 ({}), which "
+                                    "came and went, worker 2 ({})",
+                                    addresses[1], addresses[2])));
+  EXPECT_THAT(one.get(), AllOf(HasSubstr("run: 2 of 3 present"), HasSubstr("missing: worker 2")));
+}
+
+TEST(Join, WorksForEveryWayToWriteAnAddress) {
+  const CapturedLog log;
+  for (const char* address : {"localhost:0", "0.0.0.0:0", "[::1]:0"}) {
+    if (interface_of("::1") != "::1" && std::string(address) == "[::1]:0") continue;
+    const auto job = join_all(2, [&](JobConfig& config) { config.rendezvous = address; });
+    on_each(job, [](Member& member) { member.barrier("all", {0, 1}, soon()); });
+    leave_all(job);
+  }
+}
+
 TEST(Join, NamesAChiefThatRefusesConnections) {
   const CapturedLog log;
   auto config = job_config(1, 2);
