@@ -222,6 +222,7 @@ class LocalRanks::Impl {
          .compress = options.compress,
          .seed = options.seed,
          .oversubscribed = config_.plan.simulated,
+         .timeout = options.timeout,
          .on_start = [member = config_.member, progress = progress_] { member->announce(++*progress); }});
   }
 
