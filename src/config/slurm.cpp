@@ -136,8 +136,8 @@ std::optional<Claim> read_slurm(const Traces& traces) {
   if (!inside_step(lookup)) {
     traces.notes.emplace_back(
         "SLURM variables without a job step (SLURM_STEP_ID) describe the allocation, not this process, and "
-        "are not "
-        "used: for SLURM it is a single process; start it with srun to use them");
+        "do not "
+        "count: as far as they go it is a single process; start it with srun to use them");
     return std::nullopt;
   }
   const bool step = lookup("SLURM_STEP_NUM_TASKS").has_value();
