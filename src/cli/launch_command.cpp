@@ -31,7 +31,7 @@ const Options defaults;
 bool runs_on_workers(Command& command) {
   const auto flags = flags_of(command);
   return std::any_of(flags.begin(), flags.end(), [](const FlagEntry& flag) {
-    return std::find(flag.names.begin(), flag.names.end(), "--strategy") != flag.names.end();
+    return std::find(flag.names.begin(), flag.names.end(), "--rendezvous") != flag.names.end();
   });
 }
 

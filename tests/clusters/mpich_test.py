@@ -2,7 +2,7 @@
 
 import shutil
 
-from job import BENCH, JobTest, require_multi_worker, skip_module
+from job import BENCH, JobTest, free_addresses, require_multi_worker, skip_module
 from program import PROGRAM
 
 MPIRUN = shutil.which("mpirun.mpich") or shutil.which("mpiexec.hydra")
@@ -15,11 +15,17 @@ def setUpModule():
 
 class Mpich(JobTest):
     def test_ranks_of_mpirun_are_workers(self):
-        running = self.start(*BENCH, program=(MPIRUN, "-np", "2", PROGRAM))
+        rendezvous = free_addresses(1)[0]
+        running = self.start(*BENCH, "--rendezvous", rendezvous, program=(MPIRUN, "-np", "2", PROGRAM))
         self.expect_end(running, 0, 90)
         result = self.result()
         self.assertTrue(result["complete"])
         self.assertEqual(max(run["replicas"] for run in result["runs"]), 2)
+
+    def test_without_a_rendezvous_it_says_what_is_missing(self):
+        running = self.start(*BENCH, program=(MPIRUN, "-np", "2", PROGRAM))
+        self.expect_end(running, 2, 60)
+        self.assertIn("--rendezvous host:port", running.everything())
 
     def test_a_strategy_of_one_machine_is_refused(self):
         running = self.start("bench", "--strategy", "mirrored", program=(MPIRUN, "-np", "2", PROGRAM))
