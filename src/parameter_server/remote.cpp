@@ -56,7 +56,7 @@ class RemoteShards final : public Shards {
   RemoteShards(const std::vector<Site>& servers, const TableConfig& config, int worker,
                const cluster::TlsFiles& tls)
       : table_(hash_of(config.name)), worker_(worker) {
-    cluster::quiet_grpc();
+    set_up_transport();
     const auto credentials = cluster::channel_credentials(tls);
     const int shards = static_cast<int>(servers.size());
     for (int index = 0; index < shards; ++index) {

@@ -16,7 +16,7 @@ constexpr Seconds farewell{1.0};  // for calls under way when the server goes
 class TableServer final : public Server {
  public:
   TableServer(const std::string& address, const Endpoint& endpoint) : token_(endpoint.token) {
-    cluster::quiet_grpc();
+    set_up_transport();
     grpc::ServerBuilder builder;
     set_transport_arguments([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);

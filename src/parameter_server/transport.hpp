@@ -8,6 +8,11 @@ namespace dtrain::parameter_server {
 
 inline constexpr const char* method = "/dtrain.ParameterServer/Exchange";
 
+// Before the first server or client of a process: no lines of gRPC's own on stderr, and memory that messages
+// were received into is kept for the next ones. Given back to the kernel and asked for again, it is zeroed
+// page by page every time, which takes as long as sending.
+void set_up_transport();
+
 // Large pieces on the wire, as few system calls as can be; sizes from bench_parameter_server.
 template <class Set>
 void set_transport_arguments(const Set& set) {
