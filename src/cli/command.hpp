@@ -31,6 +31,7 @@ std::unique_ptr<Command> make_bench_command();
 std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_launch_command();
+std::unique_ptr<Command> make_allreduce_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_data_generate_command();
 std::unique_ptr<Command> make_data_fetch_command();

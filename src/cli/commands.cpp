@@ -8,6 +8,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_train_command());
   commands.push_back(make_verify_command());
   commands.push_back(make_launch_command());
+  commands.push_back(make_allreduce_command());
   commands.push_back(make_report_command());
   commands.push_back(make_data_generate_command());
   commands.push_back(make_data_fetch_command());

@@ -1,18 +1,11 @@
 #include "comm/communicator.hpp"
 
 #include "backend/cuda_module.hpp"
+#include "comm/exchange.hpp"
+#include "comm/mpi/exchange.hpp"
 #include "comm/shared_memory/communicator.hpp"
 
 namespace dtrain::comm {
-
-backend::Range shard_of(std::size_t size, int rank, int ranks) {
-  constexpr std::size_t line = 16;
-  const std::size_t lines = (size + line - 1) / line;
-  const auto bound = [&](int r) {
-    return std::min(size, lines * static_cast<std::size_t>(r) / static_cast<std::size_t>(ranks) * line);
-  };
-  return {bound(rank), bound(rank + 1) - bound(rank)};
-}
 
 namespace {
 
@@ -49,20 +42,69 @@ const Registry<LocalGroupMaker>& local_communicators() {
   return registry;
 }
 
-std::string choose_communicator(const std::string& asked, const std::string& device, bool share_devices) {
-  const bool cores = device == "cpu";
-  if (asked == "auto") return cores ? for_cores : share_devices ? for_shared_gpus : for_gpus;
-  const std::string name = local_communicators().at(asked).name;
-  if (cores != (name == for_cores)) {
-    throw usage_error(fmt::format("--comm {} carries gradients between {}, and the replicas are on {}", name,
-                                  cores ? "GPUs" : "CPU replicas", cores ? "CPU cores" : "GPUs"),
-                      fmt::format("leave --comm out, or use --comm {}", cores ? for_cores : for_gpus));
+const Registry<CommunicatorKind>& communicators() {
+  static const Registry<CommunicatorKind> registry = [] {
+    Registry<CommunicatorKind> table("communicator");
+    const auto kind = [](const std::string& name) {
+      return CommunicatorKind{
+          .on_gpus = name != for_cores, .in_process = true, .between_workers = name == for_gpus};
+    };
+    for (const auto& entry : local_communicators().entries()) {
+      table.add(entry.name, entry.summary, kind(entry.name));
+    }
+    for (const auto& entry : exchanges().entries()) {
+      table.add(entry.name, entry.summary, {.on_gpus = false, .in_process = false, .between_workers = true});
+    }
+    return table;
+  }();
+  return registry;
+}
+
+namespace {
+
+std::string choose_automatically(const CommunicatorChoice& choice) {
+  if (choice.device != "cpu") return choice.share_devices ? for_shared_gpus : for_gpus;
+  if (!choice.spans_workers) return for_cores;
+  return choice.started_by_mpi && mpi_module().table != nullptr ? "mpi" : "gloo";
+}
+
+void require_device(const std::string& name, const CommunicatorKind& kind, const CommunicatorChoice& choice) {
+  const bool cores = choice.device == "cpu";
+  if (cores != kind.on_gpus) return;
+  throw usage_error(fmt::format("--comm {} carries gradients between {}, and the replicas are on {}", name,
+                                cores ? "GPUs" : "CPU replicas", cores ? "CPU cores" : "GPUs"),
+                    fmt::format("leave --comm out, or use --comm {}", cores ? for_cores : for_gpus));
+}
+
+void require_reach(const std::string& name, const CommunicatorKind& kind, const CommunicatorChoice& choice) {
+  if (choice.spans_workers && !kind.between_workers) {
+    throw usage_error(
+        fmt::format("--comm {} carries gradients inside one process, and there are several workers", name),
+        fmt::format("leave --comm out, or use --comm {}", choice.device == "cpu" ? "gloo" : for_gpus));
   }
-  if (name == for_gpus && share_devices) {
+  if (!choice.spans_workers && !kind.in_process) {
+    throw usage_error(
+        fmt::format("--comm {} carries gradients between workers, and there is one process", name),
+        "leave --comm out, or start several workers, for instance with `dtrain launch`");
+  }
+}
+
+}  // namespace
+
+std::string choose_communicator(const CommunicatorChoice& choice) {
+  if (choice.asked == "auto") return choose_automatically(choice);
+  const auto& [name, summary, kind] = communicators().at(choice.asked);
+  require_device(name, kind, choice);
+  require_reach(name, kind, choice);
+  if (name == for_gpus && choice.share_devices) {
     throw environment_error("--comm nccl takes one replica a GPU, and here several share one",
                             "use --comm cuda_local (or leave --comm out), or as many GPUs as replicas");
   }
   return name;
+}
+
+std::string choose_communicator(const std::string& asked, const std::string& device, bool share_devices) {
+  return choose_communicator({.asked = asked, .device = device, .share_devices = share_devices});
 }
 
 }  // namespace dtrain::comm

@@ -101,8 +101,26 @@ using LocalGroupMaker = std::unique_ptr<LocalGroup> (*)(const LocalGroupConfig&)
 
 const Registry<LocalGroupMaker>& local_communicators();  // shared_memory, nccl, cuda_local
 
-// The registered name for replicas on "cpu" or "cuda". "auto" is shared_memory on cores, nccl on GPUs and
-// cuda_local where replicas share a GPU. Usage or environment error where what was asked for cannot serve.
+// All names that --comm takes, but for auto: of those in local_communicators() and of exchanges().
+struct CommunicatorKind {
+  bool on_gpus = false;
+  bool in_process = false;       // between replicas of one process
+  bool between_workers = false;  // between processes
+};
+const Registry<CommunicatorKind>& communicators();
+
+struct CommunicatorChoice {
+  std::string asked = "auto";
+  std::string device = "cpu";   // or "cuda"
+  bool share_devices = false;   // several replicas on a GPU
+  bool spans_workers = false;   // ranks of several processes
+  bool started_by_mpi = false;  // and mpirun started them: see started_by_mpi() in comm/mpi/exchange.hpp
+};
+
+// The registered name. "auto" is shared_memory on cores, nccl on GPUs and cuda_local where replicas share a
+// GPU; between workers on cores, mpi where mpirun started them and its module loads, else gloo. Usage or
+// environment error where what was asked for cannot serve.
+std::string choose_communicator(const CommunicatorChoice& choice);
 std::string choose_communicator(const std::string& asked, const std::string& device, bool share_devices);
 
 }  // namespace dtrain::comm

@@ -37,6 +37,7 @@ class DirectExchange : public Exchange {
   // What is going on, for messages: "the all-reduce".
   const char* deed() const { return deed_; }
   void begin(const char* deed, std::uint64_t bytes);
+  void count(std::uint64_t bytes) { bytes_sent_ += bytes; }
   std::size_t processes() const { return static_cast<std::size_t>(size_); }
   std::uint64_t others() const { return processes() - 1; }
 

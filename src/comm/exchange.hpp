@@ -31,8 +31,8 @@ class Exchange {
   virtual void all_gather(std::span<float> data, const Deadline& deadline) = 0;
   virtual void broadcast(std::span<float> data, int root, const Deadline& deadline) = 0;
   virtual void barrier(const Deadline& deadline) = 0;
-  // Messages between two processes arrive in order. send keeps a copy, and waits only while an earlier one to
-  // the same process has not been taken.
+  // Messages between two processes arrive in order. send keeps a copy, and waits only while the last 64 to
+  // the same process have not been taken. Sending and receiving may each go on in a thread beside the others.
   virtual void send(std::span<const float> data, int to, const Deadline& deadline) = 0;
   virtual void receive(std::span<float> data, int from, const Deadline& deadline) = 0;
 
@@ -66,7 +66,7 @@ struct ExchangeConfig {
   Seconds timeout{20.0};
   bool busy_cores = false;  // waits should sleep: there are more threads than cores
   // How far this member has announced to have come: who is behind it is named when a wait fails.
-  std::function<cluster::Progress()> progress;
+  std::function<cluster::Progress()> progress{};
 };
 
 // The configuration of a group of some of these processes.

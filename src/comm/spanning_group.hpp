@@ -12,14 +12,14 @@
 namespace dtrain::comm {
 
 struct SpanningConfig {
-  std::vector<int> process_of;  // by rank: the exchange's rank of the process that hosts it; ascending
+  std::vector<int> process_of{};  // by rank: the exchange's rank of the process that hosts it; ascending
   std::string compress = "none";
   std::uint64_t seed = 0;
   bool oversubscribed = false;
   Seconds timeout{20.0};  // for what the processes do together, from its start
   // Called with every all-reduce that all local ranks have started, on the last one's thread: for the job's
   // count of progress.
-  std::function<void()> on_start;
+  std::function<void()> on_start{};
 };
 
 // The ranks of one process in a group that spans processes: join() takes the rank in the whole group. Buffers

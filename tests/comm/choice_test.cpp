@@ -35,6 +35,38 @@ TEST(Choice, RefusesWhatCannotServe) {
   EXPECT_EQ(refusal("ncl", "cuda", false), ErrorCategory::usage);
 }
 
+TEST(Choice, FollowsWhereTheRanksAre) {
+  EXPECT_EQ(choose_communicator({.spans_workers = true}), "gloo");
+  EXPECT_EQ(choose_communicator({.asked = "gloo", .spans_workers = true}), "gloo");
+  EXPECT_EQ(choose_communicator({.asked = "mpi", .spans_workers = true}), "mpi");
+  EXPECT_EQ(choose_communicator({.device = "cuda", .spans_workers = true}), "nccl");
+}
+
+ErrorCategory refusal(const comm::CommunicatorChoice& choice, const std::string& words) {
+  try {
+    choose_communicator(choice);
+  } catch (const Error& error) {
+    EXPECT_NE((std::string(error.what()) + error.advice()).find(words), std::string::npos) << error.what();
+    return error.category();
+  }
+  return ErrorCategory::run;
+}
+
+TEST(Choice, RefusesWhatDoesNotReachFarEnoughOrIsForMore) {
+  EXPECT_EQ(refusal({.asked = "shared_memory", .spans_workers = true}, "several workers"),
+            ErrorCategory::usage);
+  EXPECT_EQ(refusal({.asked = "gloo"}, "dtrain launch"), ErrorCategory::usage);
+  EXPECT_EQ(refusal({.asked = "mpi"}, "one process"), ErrorCategory::usage);
+  EXPECT_EQ(refusal({.asked = "gloo", .device = "cuda", .spans_workers = true}, "GPUs"),
+            ErrorCategory::usage);
+  EXPECT_EQ(refusal({.asked = "gluu", .spans_workers = true}, "did you mean 'gloo'"), ErrorCategory::usage);
+}
+
+TEST(Choice, OneTableHasAllNames) {
+  EXPECT_EQ(comm::communicators().names(),
+            (std::vector<std::string>{"shared_memory", "nccl", "cuda_local", "gloo", "mpi"}));
+}
+
 TEST(Choice, WithoutTheModuleItsCommunicatorsSaySo) {
   for (const char* name : {"nccl", "cuda_local"}) {
     try {

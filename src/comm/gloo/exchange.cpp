@@ -60,24 +60,28 @@ class GlooExchange final : public DirectExchange {
   void all_reduce(std::span<float> data, const Deadline& deadline) override {
     begin("the all-reduce", 2 * others() * data.size_bytes() / processes());
     if (size() == 1 || data.empty()) return;
-    guarded([&] { reductions_->run(data, deadline); });
+    guarded(deed(), [&] { reductions_->run(data, deadline); });
   }
 
   void send(std::span<const float> data, int to, const Deadline& deadline) override {
-    begin("a message", data.size_bytes());
-    guarded([&] {
+    count(data.size_bytes());
+    guarded("a message", [&] {
       auto& box = outbox_[static_cast<std::size_t>(to)];
-      if (box.buffer) box.buffer->waitSend(left(deadline));
-      box.message.assign(data.begin(), data.end());
-      box.message.push_back(0.0F);  // Gloo knows no empty messages
-      box.buffer = context_->createUnboundBuffer(box.message.data(), box.message.size() * sizeof(float));
-      box.buffer->send(to, message_slot(rank(), to));
+      if (box.size() == most_untaken) {
+        box.front().buffer->waitSend(left(deadline));
+        box.pop_front();
+      }
+      auto& message = box.emplace_back();
+      message.data.assign(data.begin(), data.end());
+      message.data.push_back(0.0F);  // Gloo knows no empty messages
+      message.buffer =
+          context_->createUnboundBuffer(message.data.data(), message.data.size() * sizeof(float));
+      message.buffer->send(to, message_slot(rank(), to));
     });
   }
 
   void receive(std::span<float> data, int from, const Deadline& deadline) override {
-    begin("a message", 0);
-    guarded([&] {
+    guarded("a message", [&] {
       std::vector<float> message(data.size() + 1);
       const auto buffer = context_->createUnboundBuffer(message.data(), message.size() * sizeof(float));
       buffer->recv(from, message_slot(from, rank()));
@@ -105,7 +109,7 @@ class GlooExchange final : public DirectExchange {
  protected:
   void swap(std::span<const std::byte> out, int to, std::span<std::byte> in, int from,
             const Deadline&) override {
-    guarded([&] {
+    guarded(deed(), [&] {
       const auto piece = [](auto bytes, std::size_t at) {
         return bytes.subspan(at, std::min(Channel::chunk, bytes.size() - at));
       };
@@ -117,8 +121,9 @@ class GlooExchange final : public DirectExchange {
   }
 
  private:
+  static constexpr std::size_t most_untaken = 64;
   struct Outgoing {
-    std::vector<float> message;
+    std::vector<float> data;
     std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
   };
 
@@ -134,12 +139,12 @@ class GlooExchange final : public DirectExchange {
   }
 
   template <class Call>
-  void guarded(const Call& call) {
+  void guarded(const char* what, const Call& call) {
     try {
       call();
     } catch (const gloo::Exception& error) {
       broken_ = true;
-      blame(config_, deed(), aborted().value_or(gloo_text(error)));
+      blame(config_, what, aborted().value_or(gloo_text(error)));
     }
   }
 
@@ -160,7 +165,7 @@ class GlooExchange final : public DirectExchange {
   const ExchangeConfig config_;
   std::shared_ptr<gloo::Context> context_;
   std::vector<std::unique_ptr<Channel>> channels_;  // by process
-  std::vector<Outgoing> outbox_;
+  std::vector<std::deque<Outgoing>> outbox_;        // by process
   std::optional<GlooReductions> reductions_;
   cluster::Member::Handle on_loss_;
   std::atomic<bool> broken_{false};

@@ -1,6 +1,7 @@
 #include "comm/mpi/mpi_exchange.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -72,20 +73,24 @@ class MpiExchange final : public DirectExchange {
   void all_reduce(std::span<float> data, const Deadline& deadline) override { sum_directly(data, deadline); }
 
   void send(std::span<const float> data, int to, const Deadline& deadline) override {
-    begin("a message", data.size_bytes());
-    guarded([&] {
+    count(data.size_bytes());
+    guarded("a message", [&] {
       auto& box = outbox_[static_cast<std::size_t>(to)];
-      wait({&box.request, 1}, deadline);
-      box.message.assign(data.begin(), data.end());
-      require(MPI_Isend(box.message.data(), static_cast<int>(data.size()), MPI_FLOAT, to, message_tag,
-                        communicator_, &box.request),
+      while (!box.empty() && taken(box.front())) box.pop_front();
+      if (box.size() == most_untaken) {
+        wait({&box.front().request, 1}, deadline);
+        box.pop_front();
+      }
+      auto& message = box.emplace_back();
+      message.data.assign(data.begin(), data.end());
+      require(MPI_Isend(message.data.data(), static_cast<int>(data.size()), MPI_FLOAT, to, message_tag,
+                        communicator_, &message.request),
               "MPI_Isend");
     });
   }
 
   void receive(std::span<float> data, int from, const Deadline& deadline) override {
-    begin("a message", 0);
-    guarded([&] {
+    guarded("a message", [&] {
       MPI_Request request = MPI_REQUEST_NULL;
       require(MPI_Irecv(data.data(), static_cast<int>(data.size()), MPI_FLOAT, from, message_tag,
                         communicator_, &request),
@@ -113,7 +118,7 @@ class MpiExchange final : public DirectExchange {
  protected:
   void swap(std::span<const std::byte> out, int to, std::span<std::byte> in, int from,
             const Deadline& deadline) override {
-    guarded([&] {
+    guarded(deed(), [&] {
       do {
         const auto sent = out.first(std::min(out.size(), most_bytes));
         const auto taken = in.first(std::min(in.size(), most_bytes));
@@ -136,31 +141,42 @@ class MpiExchange final : public DirectExchange {
   }
 
  private:
+  static constexpr std::size_t most_untaken = 64;
   struct Outgoing {
-    std::vector<float> message;
+    std::vector<float> data;
     MPI_Request request = MPI_REQUEST_NULL;
   };
+
+  static bool taken(Outgoing& message) {
+    int done = 0;
+    require(MPI_Test(&message.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    return done != 0;
+  }
 
   void wait(std::span<MPI_Request> requests, const Deadline& deadline) {
     wait_all(requests, deadline, stop_, config_.busy_cores);
   }
 
   template <class Call>
-  void guarded(const Call& call) {
+  void guarded(const char* what, const Call& call) {
     try {
       if (stop_) throw run_error("the exchange has ended", "see why");
       call();
     } catch (const Error& error) {
       stop_ = true;
       Runtime::get().leave_alone();
-      const std::lock_guard lock(mutex_);
-      blame(config_, deed(), reason_.value_or(error.what()));
+      blame(config_, what, aborted().value_or(error.what()));
     }
+  }
+
+  std::optional<std::string> aborted() {
+    const std::lock_guard lock(mutex_);
+    return reason_;
   }
 
   const ExchangeConfig config_;
   MPI_Comm communicator_;
-  std::vector<Outgoing> outbox_;
+  std::vector<std::deque<Outgoing>> outbox_;  // by process
   cluster::Member::Handle on_loss_;
   std::atomic<bool> stop_{false};
   std::mutex mutex_;

@@ -1,7 +1,6 @@
 #include "comm/spanning/core.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace dtrain::comm {
 
@@ -14,9 +13,6 @@ Patience patience_of(const SpanningConfig& config) {
              ? Patience{}
              : Patience{.spin = std::chrono::microseconds(5), .yield = std::chrono::microseconds(200)};
 }
-
-float as_float(std::uint32_t bits) { return std::bit_cast<float>(bits); }
-std::uint32_t as_bits(float value) { return std::bit_cast<std::uint32_t>(value); }
 
 // Looks now and then whether the lane has failed, which does not tell.
 constexpr auto between_looks = std::chrono::milliseconds(20);
@@ -42,6 +38,7 @@ SpanningCore::SpanningCore(std::unique_ptr<Exchange> exchange, SpanningConfig co
       first_rank_(placement_.first.at(static_cast<std::size_t>(exchange_->rank()))),
       compressor_(make_compressor(config_.compress, config_.seed)),
       posted_(static_cast<std::size_t>(local_ranks_)),
+      being_read_(placement_.counts.size()),
       lane_(patience_of(config_)) {}
 
 SpanningCore::~SpanningCore() {
@@ -173,45 +170,6 @@ void SpanningCore::carry_out(std::uint64_t number) {
   compressor_->all_reduce(sum, *exchange_, deadline);
   copy_to_others(requests, 0);
   saved_ += static_cast<std::int64_t>(whole) - static_cast<std::int64_t>(bytes_sent() - before);
-}
-
-// A header tells the ranks and the length: sender, receiver, and the number of values in two halves.
-void SpanningCore::send_message(std::span<const float> data, int from, int to, const Deadline& deadline) {
-  on_lane(
-      [&] {
-        const auto count = static_cast<std::uint64_t>(data.size());
-        const float header[] = {
-            as_float(static_cast<std::uint32_t>(from)), as_float(static_cast<std::uint32_t>(to)),
-            as_float(static_cast<std::uint32_t>(count)), as_float(static_cast<std::uint32_t>(count >> 32U))};
-        const Deadline limit = Deadline::in(config_.timeout);
-        exchange_->send(header, process_of(to), limit);
-        if (!data.empty()) exchange_->send(data, process_of(to), limit);
-      },
-      fmt::format("take a message for rank {}", name_of(to)), from, deadline);
-}
-
-std::vector<float> SpanningCore::take_message(int from, int to) {
-  const Deadline limit = Deadline::in(config_.timeout);
-  auto& mine = messages_[{from, to}];
-  while (mine.empty()) {
-    float header[4] = {};
-    exchange_->receive(header, process_of(from), limit);
-    const auto count = as_bits(header[2]) + (static_cast<std::uint64_t>(as_bits(header[3])) << 32U);
-    std::vector<float> message(count);
-    if (count != 0) exchange_->receive(message, process_of(from), limit);
-    messages_[{static_cast<int>(as_bits(header[0])), static_cast<int>(as_bits(header[1]))}].push_back(
-        std::move(message));
-  }
-  std::vector<float> message = std::move(mine.front());
-  mine.pop_front();
-  return message;
-}
-
-std::vector<float> SpanningCore::receive_message(int from, int to, const Deadline& deadline) {
-  std::vector<float> message;
-  on_lane([&] { message = take_message(from, to); },
-          fmt::format("send a message from rank {}", name_of(from)), to, deadline);
-  return message;
 }
 
 std::shared_ptr<SpanningCore> SpanningCore::subgroup(std::uint64_t split, int colour,

@@ -59,7 +59,7 @@ class SpanningCore {
   std::shared_ptr<SpanningCore> subgroup(std::uint64_t split, int colour, const std::vector<int>& members,
                                          const Deadline& deadline);
 
-  // Messages between ranks of different processes take turns with the collectives.
+  // Between ranks of different processes, on the ranks' own threads.
   void send_message(std::span<const float> data, int from, int to, const Deadline& deadline);
   std::vector<float> receive_message(int from, int to, const Deadline& deadline);
 
@@ -78,7 +78,7 @@ class SpanningCore {
   Collective& collective(std::uint64_t number) { return collectives_[number - first_kept_]; }
   void forget_done();
   void require_agreement(std::span<const Request> requests, std::uint64_t number);
-  std::vector<float> take_message(int from, int to);
+  void read_message(int process, std::unique_lock<std::mutex>& lock, const Deadline& deadline);
   std::shared_ptr<SpanningCore> form(std::uint64_t split, int colour, const std::vector<int>& members);
   [[noreturn]] void fail_late(const std::string& who, const std::string& deed, int rank,
                               const Deadline& deadline);
@@ -100,7 +100,12 @@ class SpanningCore {
   std::vector<std::uint64_t> posted_;
   std::map<std::pair<std::uint64_t, int>, Forming> forming_;
   std::vector<std::weak_ptr<SpanningCore>> children_;
-  std::map<std::pair<int, int>, std::deque<std::vector<float>>> messages_;  // used on the lane alone
+
+  std::mutex sending_;
+  std::mutex receiving_;
+  std::condition_variable message_came_;                                    // with receiving_
+  std::map<std::pair<int, int>, std::deque<std::vector<float>>> messages_;  // sender and receiver
+  std::vector<bool> being_read_;  // by process: a rank waits for its next message, for all
   Lane lane_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "comm/communicator.hpp"
 #include "comm/shared_memory/communicator.hpp"
+#include "comm/spanning/post_office.hpp"
 
 namespace dtrain::comm {
 
@@ -26,8 +27,11 @@ void copy_bytes(std::span<const Value> values, std::span<std::byte> to) {
 class LocalExchange final : public Exchange {
  public:
   LocalExchange(std::shared_ptr<LocalExchanges> exchanges, std::string name,
-                std::unique_ptr<Communicator> communicator)
-      : exchanges_(std::move(exchanges)), name_(std::move(name)), communicator_(std::move(communicator)) {}
+                std::unique_ptr<Communicator> communicator, std::shared_ptr<PostOffice> messages)
+      : exchanges_(std::move(exchanges)),
+        name_(std::move(name)),
+        communicator_(std::move(communicator)),
+        messages_(std::move(messages)) {}
 
   int rank() const override { return communicator_->rank(); }
   int size() const override { return communicator_->size(); }
@@ -50,12 +54,13 @@ class LocalExchange final : public Exchange {
     communicator_->broadcast(data, root, deadline);
   }
   void barrier(const Deadline& deadline) override { communicator_->barrier(deadline); }
-  void send(std::span<const float> data, int to, const Deadline& deadline) override {
+  void send(std::span<const float> data, int to, const Deadline&) override {
     count(data.size_bytes());
-    communicator_->send(data, to, deadline);
+    messages_->send(data, rank(), to);
   }
   void receive(std::span<float> data, int from, const Deadline& deadline) override {
-    communicator_->receive(data, from, deadline);
+    const std::vector<float> message = messages_->receive(from, rank(), deadline);
+    std::ranges::copy(message, data.begin());
   }
 
   void all_gather_bytes(std::span<const std::byte> mine, std::span<std::byte> all,
@@ -92,7 +97,10 @@ class LocalExchange final : public Exchange {
     return exchanges_->join(name_ + "/" + name, static_cast<int>(members.size()), static_cast<int>(place));
   }
 
-  void abort(const std::string& reason) override { communicator_->abort(reason); }
+  void abort(const std::string& reason) override {
+    communicator_->abort(reason);
+    messages_->close(reason);
+  }
   std::string describe_all_reduce(std::size_t) const override { return "shares summed in shared memory"; }
 
  private:
@@ -103,6 +111,7 @@ class LocalExchange final : public Exchange {
   std::shared_ptr<LocalExchanges> exchanges_;
   const std::string name_;
   std::unique_ptr<Communicator> communicator_;
+  std::shared_ptr<PostOffice> messages_;
   std::atomic<std::uint64_t> bytes_sent_{0};
 };
 
@@ -110,16 +119,20 @@ class LocalExchange final : public Exchange {
 
 std::unique_ptr<Exchange> LocalExchanges::join(const std::string& name, int size, int rank) {
   std::unique_ptr<Communicator> communicator;
+  std::shared_ptr<PostOffice> messages;
   {
     const std::lock_guard lock(mutex_);
     Forming& forming = groups_[name];
     if (!forming.group) {
       forming.group = make_shared_memory_group({.size = size, .oversubscribed = oversubscribed_});
+      forming.messages = std::make_shared<PostOffice>();
     }
     communicator = forming.group->join(rank);
+    messages = forming.messages;
     if (++forming.joined == size) groups_.erase(name);
   }
-  return std::make_unique<LocalExchange>(shared_from_this(), name, std::move(communicator));
+  return std::make_unique<LocalExchange>(shared_from_this(), name, std::move(communicator),
+                                         std::move(messages));
 }
 
 }  // namespace dtrain::comm

@@ -11,6 +11,7 @@ namespace dtrain::comm {
 
 struct LocalGroupConfig;
 class LocalGroup;
+class PostOffice;
 
 // Exchanges between threads of this process, over a communicator in shared memory: each rank is what a
 // process is elsewhere.
@@ -23,6 +24,7 @@ class LocalExchanges : public std::enable_shared_from_this<LocalExchanges> {
  private:
   struct Forming {
     std::unique_ptr<LocalGroup> group;
+    std::shared_ptr<PostOffice> messages;
     int joined = 0;
   };
 
