@@ -1,5 +1,7 @@
 #include "cli/job.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
@@ -8,6 +10,7 @@
 #include "base/build_info.hpp"
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "comm/mpi/exchange.hpp"
 
 namespace dtrain::cli {
 
@@ -28,6 +31,23 @@ std::string build_name() {
 std::string token() {
   const char* value = std::getenv("DTRAIN_JOB_TOKEN");
   return value == nullptr ? "" : value;
+}
+
+// Where mpirun started the processes and nobody says where to meet, MPI itself tells them.
+void meet_by_mpi(cluster::JobConfig& job) {
+  if (!comm::started_by_mpi()) {
+    throw usage_error(fmt::format("{} does not tell where its processes meet", job.place.source),
+                      "give --rendezvous HOST:PORT of rank 0, or a TF_CONFIG");
+  }
+  const Deadline deadline = Deadline::in(job.rendezvous_timeout);
+  if (job.place.rank != 0) {
+    job.rendezvous = comm::broadcast_by_mpi("", deadline);
+    return;
+  }
+  char host[256] = "127.0.0.1";
+  if (job.place.local_world.value_or(0) != job.place.world) ::gethostname(host, sizeof(host) - 1);
+  job.rendezvous = fmt::format("{}:0", host);
+  job.publish = [deadline](const std::string& address) { comm::broadcast_by_mpi(address, deadline); };
 }
 
 bool holds_replicas(const cluster::Peer& peer) { return peer.role != "ps"; }
@@ -69,20 +89,26 @@ std::string pack(const config::WorkerInventory& worker, const std::string& devic
 
 }  // namespace
 
+std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place,
+                                          const config::Options& options) {
+  cluster::JobConfig config{.place = place,
+                            .rendezvous = place.rendezvous,
+                            .publish = {},
+                            .rendezvous_timeout = options.rendezvous_timeout,
+                            .timeout = options.timeout,
+                            .token = token(),
+                            .tls = {options.tls_certificate, options.tls_key, options.tls_authority},
+                            .build = build_name()};
+  if (config.rendezvous.empty()) meet_by_mpi(config);
+  return cluster::join(config);
+}
+
 Job open_job(const config::Options& options, const strategy::Strategy& strategy) {
   Job job;
   job.place = config::read_launch_environment(config::process_environment(), options.cluster,
                                               strategy.spans_workers());
   if (job.place.alone() || job.place.evaluator) return job;
-  const cluster::JobConfig config{.place = job.place,
-                                  .rendezvous = job.place.rendezvous,
-                                  .publish = {},
-                                  .rendezvous_timeout = options.rendezvous_timeout,
-                                  .timeout = options.timeout,
-                                  .token = token(),
-                                  .tls = {options.tls_certificate, options.tls_key, options.tls_authority},
-                                  .build = build_name()};
-  job.member = cluster::join(config);
+  job.member = join_job(job.place, options);
   if (!job.follows()) job.leader = std::make_shared<train::Leader>(*job.member);
   return job;
 }
@@ -161,6 +187,12 @@ void require_same_work(const Job& job, const report::Result& planned, Seconds ti
                                   member.peers().front().describe(), peer.describe(), found),
                       "start all processes of a job with the same flags and the same data");
   }
+}
+
+void leave_job(const Job& job, Seconds timeout) {
+  const bool sound = !job.member->loss();
+  job.member->leave(Deadline::in(timeout));
+  if (sound) comm::finish_mpi();
 }
 
 report::ClusterInfo describe(const Job& job) {

@@ -22,6 +22,10 @@ struct Job {
   bool follows() const { return member != nullptr && member->rank() != 0; }
 };
 
+// Joins the others that a launcher started; returns when all are there.
+std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place,
+                                          const config::Options& options);
+
 // Finds out whether there are others and joins them; returns when all are there.
 Job open_job(const config::Options& options, const strategy::Strategy& strategy);
 
@@ -32,6 +36,9 @@ void share_inventory(const Job& job, config::Inventory& inventory, Seconds timeo
 // Usage error that names the flags (of the configuration, and the data) in which a process differs from the
 // chief.
 void require_same_work(const Job& job, const report::Result& planned, Seconds timeout);
+
+// In order, the chief last; or not, where the job has ended by a loss.
+void leave_job(const Job& job, Seconds timeout);
 
 report::ClusterInfo describe(const Job& job);
 

@@ -11,6 +11,7 @@
 #include "base/text.hpp"
 #include "cli/machine.hpp"
 #include "comm/communicator.hpp"
+#include "comm/mpi/exchange.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/flops.hpp"
 #include "model/zoo.hpp"
@@ -64,8 +65,17 @@ bool share_gpus(const config::RunPlan& run) { return run.simulated && !run.devic
 
 void choose_communicator(Session& session) {
   const bool share = std::ranges::any_of(session.plan.runs, share_gpus);
-  session.options.comm = comm::choose_communicator(session.options.comm, session.inventory.device, share);
-  session.local_communicator = session.options.comm;
+  const bool spans = std::ranges::any_of(
+      session.plan.runs, [](const auto& run) { return !run.workers.empty() && run.workers.back() != 0; });
+  const auto choose = [&](const std::string& asked, bool spans_workers) {
+    return comm::choose_communicator({.asked = asked,
+                                      .device = session.inventory.device,
+                                      .share_devices = share,
+                                      .spans_workers = spans_workers,
+                                      .started_by_mpi = comm::started_by_mpi()});
+  };
+  session.local_communicator = choose(spans ? "auto" : session.options.comm, false);
+  session.options.comm = spans ? choose(session.options.comm, true) : session.local_communicator;
 }
 
 // Workers that hold ranks of a run, then the servers it uses.
@@ -181,7 +191,9 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   }
   if (!session.data.note.empty()) warn(session, session.data.note);
   for (const auto& note : session.plan.notes) warn(session, note);
-  for (const auto& note : session.job.place.notes) warn(session, note);
+  for (const auto& note : session.job.place.notes) {
+    if (session.job.alone()) warn(session, note);
+  }
   if (session.job.alone()) return;
   report::Result planned = start_result(session, "");
   planned.dataset.checksum = session.data.train->checksum();
@@ -239,8 +251,7 @@ ExitCode run_in_job(const Session& session, const train::MakeWorld& make,
   const Job& job = session.job;
   if (job.alone()) return lead();
   // Whatever happens, in order or not: the chief goes last.
-  const std::shared_ptr<void> goodbye(
-      nullptr, [&](void*) { job.member->leave(Deadline::in(session.options.timeout)); });
+  const std::shared_ptr<void> goodbye(nullptr, [&](void*) { leave_job(job, session.options.timeout); });
   if (!job.follows()) return lead_job(session, lead);
   train::follow(*job.member, make);
   return ExitCode::fine;

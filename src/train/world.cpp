@@ -13,22 +13,26 @@ namespace dtrain::train {
 // The ranks here, and on the chief of a job, through orders, those of other processes.
 class World::Impl {
  public:
-  explicit Impl(WorldConfig config) : local_(name_in_job(config)) {}
+  explicit Impl(WorldConfig config) : local_(std::make_unique<LocalRanks>(name_in_job(std::move(config)))) {}
 
   ~Impl() {
     if (!spans()) return;
+    // Ranks here and elsewhere leave their group together.
+    const std::shared_ptr<Leader> leader = config().leader;
     try {
-      order(Order::Kind::drop, 0, {});
+      give(Order::Kind::drop);
+      local_.reset();
+      leader->collect();
     } catch (const std::exception&) {  // the job has ended, and the run with it
     }
   }
 
   void build() {
     give(Order::Kind::build);
-    const FlatLayout layout = local_.build();
+    const FlatLayout layout = local_->build();
     for (const auto& [rank, answer] : collect()) require_same_layout(rank, layout, answer);
     give(Order::Kind::join, static_cast<std::int64_t>(layout.size));
-    local_.join(layout.size);
+    local_->join(layout.size);
     collect();
   }
 
@@ -60,11 +64,11 @@ class World::Impl {
 
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& dataset) {
     std::vector<float> statistics;
-    if (config().model->has_batch_statistics()) statistics = local_.state().statistics;
+    if (config().model->has_batch_statistics()) statistics = local_->state().statistics;
     ByteWriter payload;
     payload.put(statistics);
     give(Order::Kind::evaluate, dataset == config().data.test ? 1 : 0, payload.bytes());
-    std::vector<Evaluation> sums = local_.evaluate(dataset, statistics);
+    std::vector<Evaluation> sums = local_->evaluate(dataset, statistics);
     for (const auto& [rank, answer] : collect()) {
       ByteReader reader(answer, "an evaluation");
       const auto theirs = reader.get_all<Evaluation>();
@@ -84,16 +88,16 @@ class World::Impl {
 
   void load_state(const TrainingState& state) {
     give(Order::Kind::load, 0, pack_numbers(state));
-    local_.load(state);
+    local_->load(state);
     collect();
     losses_.clear();
     skipped_ = 0;
   }
 
   std::vector<RankDescription> descriptions(bool with_weights) {
-    if (local_.failure()) return local_.describe(false);
+    if (local_->failure()) return local_->describe(false);
     give(Order::Kind::describe, with_weights ? 1 : 0);
-    std::vector<RankDescription> ranks = local_.describe(with_weights);
+    std::vector<RankDescription> ranks = local_->describe(with_weights);
     for (const auto& [rank, answer] : collect()) {
       const auto theirs = unpack_descriptions(answer);
       ranks.insert(ranks.end(), theirs.begin(), theirs.end());
@@ -103,7 +107,7 @@ class World::Impl {
 
   void describe(measure::RunSamples& samples) {
     const auto ranks = descriptions(true);
-    samples.stamp_seconds = local_.stamp_seconds();
+    samples.stamp_seconds = local_->stamp_seconds();
     for (const auto& rank : ranks) {
       samples.replica_bytes = std::max(samples.replica_bytes, rank.memory.allocated);
       samples.replica_peak_bytes = std::max(samples.replica_peak_bytes, rank.memory.peak);
@@ -111,7 +115,7 @@ class World::Impl {
     samples.weights_hash = ranks[0].weights_hash;
     samples.weights_agree = std::ranges::all_of(
         ranks, [&](const auto& rank) { return rank.weights_hash == ranks[0].weights_hash; });
-    samples.stamps_per_step = local_.stamps_per_step();
+    samples.stamps_per_step = local_->stamps_per_step();
     samples.losses = losses_;
     samples.bytes_sent = bytes_per_step_ * samples.measured_steps;
     samples.bytes_uncompressed = uncompressed_per_step_ * samples.measured_steps;
@@ -123,8 +127,8 @@ class World::Impl {
     add_notes(samples);
   }
 
-  LocalRanks& local() { return local_; }
-  const WorldConfig& config() const { return local_.config(); }
+  LocalRanks& local() { return *local_; }
+  const WorldConfig& config() const { return local_->config(); }
   const std::vector<double>& losses() const { return losses_; }
 
  private:
@@ -148,7 +152,7 @@ class World::Impl {
                                .number = number,
                                .payload = std::move(payload),
                                .members = of_ranks ? workers() : config().members});
-    local_.begin_order(number_of_order);
+    local_->begin_order(number_of_order);
   }
 
   // That host ranks.
@@ -163,17 +167,12 @@ class World::Impl {
     return config().leader->collect();
   }
 
-  void order(Order::Kind kind, std::int64_t number, std::string payload) {
-    give(kind, number, std::move(payload));
-    collect();
-  }
-
   // Where a rank here only met what was not finite, the cause may be with others, who answer all the same.
   LocalStretch run_here(int steps) {
     try {
-      return local_.run(steps);
+      return local_->run(steps);
     } catch (const Error&) {
-      if (local_.failure() && local_.failure()->echo) collect();
+      if (local_->failure() && local_->failure()->echo) collect();
       throw;
     }
   }
@@ -213,7 +212,7 @@ class World::Impl {
     if (config().options->precision == config::Precision::fp16) {
       samples.notes.push_back(
           fmt::format("dynamic loss scaling: scale {:g} at the end, {} of {} steps skipped, warm-up included",
-                      local_.loss_scale(), skipped_, losses_.size()));
+                      local_->loss_scale(), skipped_, losses_.size()));
     }
     for (const auto& delay : config().delays) {
       samples.notes.push_back(fmt::format("rank {} was delayed by {:g} ms in {} of every step, as asked",
@@ -221,7 +220,7 @@ class World::Impl {
     }
   }
 
-  LocalRanks local_;
+  std::unique_ptr<LocalRanks> local_;
   std::vector<double> losses_;
   measure::Staleness staleness_;
   std::uint64_t bytes_per_step_ = 0;  // by rank 0: every step moves the same
