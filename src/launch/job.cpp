@@ -107,10 +107,17 @@ class Job {
         end->close();
       }
       member.relay.finish(*process.ending());
-      outcome_.port_taken |= member.relay.found_its_port_taken();
-      if (process.ending()->failed() && stage_ == Stage::running) {
-        advance_to(Stage::ending, 0, config_.timeout + config_.grace);
-      }
+      heed(*process.ending(), member.relay.found_its_port_taken());
+    }
+  }
+
+  void heed(const Ending& ending, bool port_taken) {
+    if (!ending.failed() || stage_ != Stage::running) return;
+    outcome_.port_taken = port_taken;
+    if (port_taken) {  // the others wait for one that cannot come
+      advance_to(Stage::asked, SIGTERM, config_.grace);
+    } else {
+      advance_to(Stage::ending, 0, config_.timeout + config_.grace);
     }
   }
 

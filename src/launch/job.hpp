@@ -29,13 +29,14 @@ struct JobConfig {
 struct JobOutcome {
   std::vector<Ending> endings;  // in the order of the processes
   int interrupted_by = 0;       // the signal that asked this process to end; 0: none
-  bool port_taken = false;      // one found its address in use
+  bool port_taken = false;      // the first to fail had found its address in use
   int repeated_errors = 0;      // not shown again, because another process had said the same
 };
 
 // Starts the processes, relays what they write, and returns when all have ended. When one fails the others
 // get timeout and grace to end by themselves, and so they do after a first SIGINT, SIGTERM or SIGHUP, which
 // is passed on; then they get SIGTERM, and after another grace SIGKILL. A second signal kills them at once.
+// When a process found its port taken, so that there is no job yet, the others get SIGTERM at once.
 // None outlives the call, or this process.
 JobOutcome run_job(const JobConfig& config, Signals& signals);
 

@@ -99,6 +99,15 @@ TEST_F(Job, NoticesATakenPort) {
   EXPECT_FALSE(run({"echo 'error: no memory' >&2; exit 3"}).outcome.port_taken);
 }
 
+TEST_F(Job, DoesNotLetOthersWaitForOneWhosePortIsTaken) {
+  JobConfig config = job({"echo 'error: 127.0.0.1:1 is in use' >&2; exit 3", "sleep 1000"});
+  config.timeout = Seconds(1000.0);
+  const Ran ran = run(config);
+  EXPECT_TRUE(ran.outcome.port_taken);
+  EXPECT_EQ(ran.outcome.endings[1].signal, SIGTERM);
+  EXPECT_EQ(cause_of(ran.outcome.endings), 0U);
+}
+
 TEST_F(Job, AProgramThatCannotBeRunSaysSo) {
   JobConfig config = job({"true"});
   config.processes[0].spec.program = folder_ / "gone";
