@@ -245,6 +245,16 @@ TEST(GlooFailure, WhoIsBehindIsNamed) {
   EXPECT_EQ(what, "worker 1 did not come to the all-reduce within 0.3 s");
 }
 
+TEST(GlooNames, AutoAvoidsMessagesThatStall) {
+  EXPECT_EQ(choose_gloo_algorithm(4 * kib, 2), "halving_doubling");
+  EXPECT_EQ(choose_gloo_algorithm(128 * kib, 2), "ring_chunked");
+  EXPECT_EQ(choose_gloo_algorithm(256 * kib, 2), "halving_doubling");  // chunks of 64 KiB
+  EXPECT_EQ(choose_gloo_algorithm(mib, 2), "ring_chunked");
+  EXPECT_EQ(choose_gloo_algorithm(128 * kib, 4), "ring_chunked");  // halves of 64 KiB
+  EXPECT_EQ(choose_gloo_algorithm(512 * kib, 4), "halving_doubling");
+  EXPECT_EQ(choose_gloo_algorithm(64 * mib, 4), "ring_chunked");
+}
+
 TEST(GlooNames, UnknownAlgorithmsAreRefusedWithTheNearest) {
   try {
     check_gloo_algorithm("ring_chunkd");
