@@ -63,7 +63,7 @@ class Launched(FailureTest):
         os.kill(self.processes_of(running)["worker 1"], signal.SIGKILL)
         self.expect_end(running, 5, TIMEOUT + GRACE)
         self.assertIn("error: worker 1 was ended by signal 9 (Killed)", running.error)
-        self.assertRegex(running.error, r"(?m)^\[worker [02]\] error: worker 1 ")
+        self.assertRegex(running.error, r"(?m)^\[worker [02]\] error: .*worker 1 \(")
         self.expect_no_complete_result()
 
     def test_a_stopped_worker_is_ended_by_launch(self):
@@ -82,7 +82,7 @@ class Launched(FailureTest):
         self.assertIn("nowhere", running.error)
 
     def test_training_goes_on_after_a_loss(self):
-        epochs = [*TRAIN, "--data", "synthetic", "--epochs", "4", "--seed", "3"]
+        epochs = [*TRAIN, "--batch-size", "250", "--epochs", "6", "--seed", "3"]
         self.expect_end(self.launch(2, *epochs, "--out", "whole", "--checkpoint", "whole.bin", name="whole"), 0, 90)
         running = self.launch(2, *epochs, *SHORT, flags=["--restarts", "2"])
         self.wait_for("a checkpoint", (self.folder / "state.bin").exists, 60, running)
