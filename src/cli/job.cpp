@@ -89,6 +89,10 @@ std::string pack(const config::WorkerInventory& worker, const std::string& devic
 
 }  // namespace
 
+cluster::TlsFiles tls_files(const config::Options& options) {
+  return {options.tls_certificate, options.tls_key, options.tls_authority};
+}
+
 std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place,
                                           const config::Options& options) {
   cluster::JobConfig config{.place = place,
@@ -97,7 +101,7 @@ std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place
                             .rendezvous_timeout = options.rendezvous_timeout,
                             .timeout = options.timeout,
                             .token = token(),
-                            .tls = {options.tls_certificate, options.tls_key, options.tls_authority},
+                            .tls = tls_files(options),
                             .build = build_name()};
   if (config.rendezvous.empty()) meet_by_mpi(config);
   return cluster::join(config);

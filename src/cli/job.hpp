@@ -22,6 +22,8 @@ struct Job {
   bool follows() const { return member != nullptr && member->rank() != 0; }
 };
 
+cluster::TlsFiles tls_files(const config::Options& options);
+
 // Joins the others that a launcher started; returns when all are there.
 std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place,
                                           const config::Options& options);

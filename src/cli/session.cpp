@@ -194,6 +194,12 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   for (const auto& note : session.job.place.notes) {
     if (session.job.alone()) warn(session, note);
   }
+  if (session.options.sync_every > 1 && !session.options.checkpoint.empty()) {
+    warn(
+        session,
+        "with --sync-every a checkpoint holds averaged weights and the optimizer state of rank 0: a run that "
+        "goes on from it does not repeat what this one does");
+  }
   if (session.job.alone()) return;
   report::Result planned = start_result(session, "");
   planned.dataset.checksum = session.data.train->checksum();
@@ -275,6 +281,7 @@ train::WorldConfig world_config(const Session& session, const config::RunPlan& r
   world.members = members_of(session, run);
   world.member = session.job.member.get();
   world.leader = session.job.leader;
+  world.tls = tls_files(session.options);
   world.communicator = world.members.size() > 1 ? session.options.comm : session.local_communicator;
   world.data = session.data;
   world.schedule = train::schedules()

@@ -110,23 +110,41 @@ class Clients final : public Shared {
   std::map<int, std::unique_ptr<ps::Client>> clients_;
 };
 
-// A parameter server's part in one run: it listens while the run lasts.
+// Where a parameter server listens: for all runs that go on at the same time.
+struct Listening {
+  std::string token = random_token();
+  std::unique_ptr<ps::Server> server;
+};
+
+// A parameter server's part in one run.
 class Serving final : public Shared {
  public:
   explicit Serving(const RunContext& run) {
     const cluster::Peer& self = run.member->peers()[static_cast<std::size_t>(run.member->rank())];
     int servers = 0;
     for (const cluster::Peer& peer : run.member->peers()) servers += peer.role == "ps" ? 1 : 0;
-    const std::string token = random_token();
-    const std::string address = self.address.empty() ? self.reached_at + ":0" : self.address;
-    server_ = ps::serve(address, {.token = token, .tls = run.tls});
-    server_->open(table_of(run), self.index, servers);
-    run.member->set(site_key(run.name, self.index), server_->address() + ' ' + token);
+    listening_ = run.serving ? std::static_pointer_cast<Serving>(run.serving)->listening_ : listen(run, self);
+    table_ = table_of(run);
+    listening_->server->open(table_, self.index, servers);
+    run.member->set(site_key(run.name, self.index), listening_->server->address() + ' ' + listening_->token);
   }
-  void abort(const std::string& reason) override { server_->abort(reason); }
+  ~Serving() override {
+    if (listening_) listening_->server->close(table_.name);
+  }
+  Serving(const Serving&) = delete;
+  Serving& operator=(const Serving&) = delete;
+  void abort(const std::string& reason) override { listening_->server->abort(reason); }
 
  private:
-  std::unique_ptr<ps::Server> server_;
+  static std::shared_ptr<Listening> listen(const RunContext& run, const cluster::Peer& self) {
+    auto listening = std::make_shared<Listening>();
+    const std::string address = self.address.empty() ? self.reached_at + ":0" : self.address;
+    listening->server = ps::serve(address, {.token = listening->token, .tls = run.tls});
+    return listening;
+  }
+
+  std::shared_ptr<Listening> listening_;
+  ps::TableConfig table_;
 };
 
 // The numbers of the update are known before it happens elsewhere, so that `apply` comes first and only notes

@@ -24,6 +24,16 @@ class Single final : public Strategy {
   std::unique_ptr<RankStrategy> attach(const RankContext& context) const override {
     return std::make_unique<SingleRank>(context);
   }
+  void check(const config::Options& options) const override {
+    const auto refuse = [](const std::string& flag) {
+      throw usage_error(
+          fmt::format("{}: --strategy single trains on one device, with nobody to exchange with", flag),
+          "use --strategy mirrored, multi-worker or parameter-server");
+    };
+    if (options.compress != "none") refuse("--compress " + options.compress);
+    if (options.sync_every != 1) refuse(fmt::format("--sync-every {}", options.sync_every));
+    if (options.updates != config::Updates::sync) refuse("--updates " + config::name(options.updates));
+  }
   int replicas_in_sync(const config::Options&, int) const override { return 1; }
   bool uses_collective() const override { return false; }
   bool spans_workers() const override { return false; }

@@ -30,7 +30,8 @@ struct RunContext {
   std::size_t flat_size = 0;          // floats of a replica's flat buffers
   cluster::Member* member = nullptr;  // null: all of the run is in this process
   std::string name;                   // of the run, the same in all processes and never used twice in a job
-  cluster::TlsFiles tls = {};         // of the job
+  std::shared_ptr<Shared> serving = nullptr;  // what this process gives to another run already, if it does
+  cluster::TlsFiles tls = {};                 // of the job
 };
 
 // What a rank's strategy works with. All outlive it.

@@ -59,6 +59,10 @@ class Follower {
       throw;
     } catch (...) {
       answer.failure = failure_in_flight(-1, 0);
+      // The others are on their way into a group that will not be whole.
+      if (order.kind == Order::Kind::join) {
+        member_->fail(member_->rank(), fmt::format("failed: {}", answer.failure->what));
+      }
     }
     orders_.answer(answer);
   }
@@ -102,7 +106,9 @@ class Follower {
                                                  .plan = &part.config.plan,
                                                  .flat_size = size,
                                                  .member = member_,
-                                                 .name = part.config.name});
+                                                 .name = part.config.name,
+                                                 .serving = serving(),
+                                                 .tls = part.config.tls});
     }
     return {};
   }
@@ -130,6 +136,13 @@ class Follower {
       default:
         throw std::logic_error("an order that nobody carries out: " + name(order.kind));
     }
+  }
+
+  std::shared_ptr<strategy::Shared> serving() const {
+    for (const auto& [name, part] : parts_) {
+      if (part.served) return part.served;
+    }
+    return nullptr;
   }
 
   bool is_worker() const {

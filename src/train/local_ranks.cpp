@@ -81,8 +81,9 @@ class LocalRanks::Impl {
     shared_ = config_.strategy->share({.options = config_.options,
                                        .plan = &config_.plan,
                                        .flat_size = flat_size,
-                                       .member = config_.member,
-                                       .name = config_.name});
+                                       .member = spans() ? config_.member : nullptr,
+                                       .name = config_.name,
+                                       .tls = config_.tls});
     on_all([&](Rank& rank) { rank.join(group_.get(), shared_); });
   }
 
@@ -149,6 +150,7 @@ class LocalRanks::Impl {
     require_sound();
     std::vector<Evaluation> sums(ranks_.size());
     on_all([&](Rank& rank) {
+      rank.collect_state();
       rank.replica().import_statistics(statistics);
       sums[static_cast<std::size_t>(rank.number() - numbers_.front())] =
           rank.evaluate(share_of(dataset, rank.number()));
@@ -162,6 +164,7 @@ class LocalRanks::Impl {
       RankDescription& description = ranks[static_cast<std::size_t>(rank.number() - numbers_.front())];
       description.memory = rank.replica().memory();
       if (!with_weights) return;
+      rank.collect_state();
       Hash hash;
       hash.add(std::span<const float>(rank.weights()));
       description.weights_hash = hash.hex();
@@ -295,7 +298,6 @@ double LocalRanks::stamp_seconds() {
 
 TrainingState LocalRanks::state() {
   TrainingState state;
-  impl_->on_all([&](Rank& rank) { rank.collect_state(); });
   impl_->on_rank(0, [&](Rank& rank) { state = rank.state(); });
   return state;
 }

@@ -50,11 +50,12 @@ class LocalRanks {
   LocalStretch run(int steps);
   std::vector<Evaluation> evaluate(const std::shared_ptr<const datasets::Dataset>& dataset,
                                    std::span<const float> statistics);  // sums, by local rank
+  // With weights, the ranks of all processes together: what lies elsewhere is brought to the replicas first.
   std::vector<RankDescription> describe(bool with_weights);
   double stamp_seconds();
   int stamps_per_step() const;
 
-  // Of rank 0, which must be here.
+  // Of rank 0, which must be here; state() after describe(true).
   TrainingState state();
   double loss_scale() const;
   int steps_per_epoch() const;

@@ -171,6 +171,7 @@ void Rank::run(std::span<measure::StepRecord> records) {
     }
     show(record);
   }
+  strategy_->rest();
 }
 
 void Rank::take_step(measure::StepRecord& record) {

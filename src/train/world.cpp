@@ -263,7 +263,10 @@ Evaluation World::evaluate(const std::shared_ptr<const datasets::Dataset>& datas
 }
 int World::steps_per_epoch() const { return impl_->local().steps_per_epoch(); }
 std::int64_t World::steps_taken() const { return impl_->local().steps_taken(); }
-TrainingState World::save_state() { return impl_->local().state(); }
+TrainingState World::save_state() {
+  impl_->descriptions(true);
+  return impl_->local().state();
+}
 void World::load_state(const TrainingState& state) { impl_->load_state(state); }
 std::vector<float> World::weights(int rank) { return impl_->local().weights(rank); }
 std::vector<float> World::gradients(int rank) { return impl_->local().gradients(rank); }

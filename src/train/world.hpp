@@ -40,6 +40,7 @@ struct WorldConfig {
   cluster::Member* member = nullptr;
   std::vector<int> members;        // that take part, ascending: workers, then parameter servers
   std::shared_ptr<Leader> leader;  // on the chief
+  cluster::TlsFiles tls;           // of parameter servers
   std::string name;                // of this making of the run, given by the leader
 };
 
