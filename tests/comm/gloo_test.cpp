@@ -175,6 +175,7 @@ TEST(GlooFailure, ALossOfTheJobEndsAWaitAtOnceAndNamesIt) {
     if (exchange.rank() == 2) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       member.fail(2, "failed: no space on device");
+      member.check();
     }
     exchange.all_reduce(data, ample());
   });
