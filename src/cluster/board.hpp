@@ -32,8 +32,9 @@ class Board {
   void expire(int rank, std::uint64_t id, Seconds waited);
 
   void announce(int rank, Progress progress);
-  // Nothing if the job is over, or `rank` has come to leave and is the one that went.
+  // Ends the job, if nothing has ended it.
   void fail(int rank, const std::string& reason);
+  // The same, where a member that has come to leave may go.
   void gone(int rank, const std::string& reason);
   std::optional<Loss> loss() const;
   // Called once with the first loss; at once, if there was one.

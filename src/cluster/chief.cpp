@@ -222,7 +222,8 @@ void Chief::received(const std::shared_ptr<Seat>& seat, wire::ToChief& message) 
 void Chief::admit(const std::shared_ptr<Seat>& seat, const wire::Hello& message) {
   Hello hello{message.protocol(), message.build().substr(0, 200), message.world(), from_wire(message.peer())};
   hello.peer.joined_seconds = seconds(Clock::now() - start_);
-  const auto refusal = lobby_.admit(hello);
+  auto refusal = lobby_.admit(hello);
+  if (given_up_) refusal = "the chief has stopped waiting";
   const std::string who = hello.peer.describe();
   const std::string from =
       fmt::format("from {} (process {} on {})", seat->from(), hello.peer.process, hello.peer.host);
@@ -303,9 +304,9 @@ void Chief::watch() {
 }
 
 void Chief::look_for_the_silent(bool late) {
-  if (beat_is_late())
-    away_until_ns_ = now_ns() + std::chrono::duration_cast<Duration>(config_.timeout).count();
   const std::int64_t now = now_ns();
+  const std::int64_t timeout = std::chrono::duration_cast<Duration>(config_.timeout).count();
+  if (beat_is_late()) away_until_ns_ = now + timeout;
   beat_ns_ = now;
   std::optional<int> silent;
   {

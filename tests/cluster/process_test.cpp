@@ -16,7 +16,7 @@ using testing::HasSubstr;
 // A job of processes.
 class Processes : public testing::Test {
  protected:
-  void start(int world, const std::string& then, const std::string& timeout = "1.5",
+  void start(int world, const std::string& then, const std::string& timeout = "2.5",
              const std::string& rendezvous_timeout = "30", int missing = -1) {
     const std::string address = free_address();
     for (int rank = 0; rank < world; ++rank) {
@@ -77,20 +77,20 @@ TEST_F(Processes, AStoppedMemberIsFoundByItsSilence) {
   start(3, "wait");
   expect_started();
   processes[1]->signal(SIGSTOP);
-  expect_ended(1, "worker 1 does not answer for 1.5 s");
+  expect_ended(1, "worker 1 does not answer for 2.5 s");
   processes[1]->signal(SIGCONT);
   EXPECT_EQ(processes[1]->wait(), 5);
-  EXPECT_THAT(processes[1]->output(), HasSubstr("ended: worker 1 does not answer for 1.5 s"));
+  EXPECT_THAT(processes[1]->output(), HasSubstr("ended: worker 1 does not answer for 2.5 s"));
 }
 
 TEST_F(Processes, AStoppedChiefIsFoundByItsSilence) {
   start(3, "wait");
   expect_started();
   processes[0]->signal(SIGSTOP);
-  expect_ended(0, "worker 0 does not answer for 1.5 s");
+  expect_ended(0, "worker 0 does not answer for 2.5 s");
   processes[0]->signal(SIGCONT);
   EXPECT_EQ(processes[0]->wait(), 5);
-  EXPECT_THAT(processes[0]->output(), HasSubstr("ended: worker 0 does not answer for 1.5 s"));
+  EXPECT_THAT(processes[0]->output(), HasSubstr("ended: worker 0 does not answer for 2.5 s"));
 }
 
 TEST_F(Processes, AShortStopIsForgiven) {
@@ -104,10 +104,10 @@ TEST_F(Processes, AShortStopIsForgiven) {
 }
 
 TEST_F(Processes, AMemberThatNeverComesIsListed) {
-  start(3, "wait", "20", "1", 1);
+  start(3, "wait", "20", "3", 1);
   for (auto& process : processes) {
     EXPECT_EQ(process->wait(), 5);
-    EXPECT_THAT(process->output(), HasSubstr("run: 2 of 3 present after 1 s; missing: worker 1\n"));
+    EXPECT_THAT(process->output(), HasSubstr("run: 2 of 3 present after 3 s; missing: worker 1\n"));
   }
 }
 
