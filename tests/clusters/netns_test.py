@@ -34,14 +34,14 @@ class NetnsTest(JobTest):
         ]
 
     def measure(self, made, model, *flags):
-        """The run over all hosts, and the bytes of its gradients."""
+        """The runs over all hosts, and the bytes of their gradients."""
         bench = ["bench", "--strategy", "multi-worker", "--model", model, "--batch-size", "1", "--data", "synthetic"]
         few = ["--device", "cpu", "--rounds", "5", "--steps", "3", "--warmup", "1", PLAIN, "--out", "out"]
         for worker in self.workers(made, *bench, *few, "--replicas", made.count, *flags):
             self.expect_end(worker, 0, 90)
         result = self.result()
-        run = next(run for run in result["runs"] if run["replicas"] == made.count)
-        return run, 4 * result["model"]["parameters"]
+        runs = [run for run in result["runs"] if run["replicas"] == made.count]
+        return runs, 4 * result["model"]["parameters"]
 
 
 def communication_seconds(run):
@@ -62,7 +62,7 @@ class Rate(NetnsTest):
         made = self.make_hosts(count, rate)
         seen = []
         for _ in range(3):  # a machine that is busy with other things takes longer, now and then
-            run, gradients = self.measure(made, model)
+            (run,), gradients = self.measure(made, model)
             sent = gradients * 2 * (count - 1) / count
             self.assertAlmostEqual(sent_bytes_a_step(run) / sent, 1, delta=0.01)
             link = sent * 8 / (BITS[rate] * hosts.PAYLOAD)
@@ -83,10 +83,15 @@ class Rate(NetnsTest):
 
     def test_half_the_bytes_take_half_the_time(self):
         made = self.make_hosts(2, "100mbit")
-        whole, gradients = self.measure(made, "cnn")
-        half, _ = self.measure(made, "cnn", "--compress", "fp16")
-        self.assertAlmostEqual(sent_bytes_a_step(half) / sent_bytes_a_step(whole), 0.5, delta=0.01)
-        self.assertAlmostEqual(communication_seconds(half) / communication_seconds(whole), 0.5, delta=0.12)
+        seen = []
+        for _ in range(3):
+            (whole, half), _ = self.measure(made, "cnn", "--compress", "fp16")
+            self.assertEqual(whole["id"], half["id"] + "-exact")
+            self.assertAlmostEqual(sent_bytes_a_step(half) / sent_bytes_a_step(whole), 0.5, delta=0.01)
+            seen.append(communication_seconds(half) / communication_seconds(whole))
+            if abs(seen[-1] - 0.5) < AGREES:
+                return
+        self.fail(f"communication took {seen} of what it takes uncompressed")
 
 
 class Cable(NetnsTest):
