@@ -228,7 +228,7 @@ std::string verdict(const SummaryInput& input, const std::vector<RunSummary>& ru
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const int replicas = input.samples->runs[i].plan.replicas;
     if (!runs[i].efficiency || replicas < 2) continue;
-    if (!target || replicas > input.samples->runs[*target].plan.replicas) target = i;
+    if (!target || replicas >= input.samples->runs[*target].plan.replicas) target = i;
   }
   std::string text = target ? scaling_verdict(input, runs, *target) + beyond(*input.samples, *target)
                             : without_scaling(input, runs);
