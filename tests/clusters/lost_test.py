@@ -67,10 +67,10 @@ class Launched(FailureTest):
         self.expect_no_complete_result()
 
     def test_a_stopped_worker_is_ended_by_launch(self):
-        running = self.launch(2, *ENDLESS, *SHORT)
+        running = self.launch(2, *ENDLESS, *SHORT, flags=["--timeout", "1s"])
         self.wait_for_steps(2, running)
         os.kill(self.processes_of(running)["worker 1"], signal.SIGSTOP)
-        self.expect_end(running, 5, 2 * TIMEOUT + 2 * 5 + GRACE)
+        self.expect_end(running, 5, TIMEOUT + 1 + 2 * 5 + GRACE)
         self.assertRegex(running.error, r"(?m)^worker 1 +was ended by signal 9 \(Killed\) after .*, sent because it did not end$")
         self.assertIn("error: worker 0 ended with exit code 5", running.error)
 
@@ -82,7 +82,8 @@ class Launched(FailureTest):
         self.assertIn("nowhere", running.error)
 
     def test_training_goes_on_after_a_loss(self):
-        epochs = [*TRAIN, "--batch-size", "250", "--epochs", "6", "--seed", "3"]
+        self.expect(0, "data", "generate", "images", "--records", "200", "--test-records", "100", "--quiet")
+        epochs = [*TRAIN, "--data", "images", "--epochs", "8", "--seed", "3"]
         self.expect_end(self.launch(2, *epochs, "--out", "whole", "--checkpoint", "whole.bin", name="whole"), 0, 90)
         running = self.launch(2, *epochs, *SHORT, flags=["--restarts", "2"])
         self.wait_for("a checkpoint", (self.folder / "state.bin").exists, 60, running)
