@@ -259,11 +259,12 @@ TEST(SpanningFailure, AbortEndsLocalWaitsAndReachesGroupsThatWereSplitOff) {
 }
 
 TEST(SpanningFailure, LeavingInTheMiddleEndsTheOthers) {
+  std::vector<std::vector<float>> data(3, std::vector<float>(100));  // outlives the communicators
   const auto errors = run_spanning(
       {2, 1},
-      [](Communicator& communicator) {
-        std::vector<float> data(100);
-        const Ticket ticket = communicator.all_reduce(data, {});
+      [&](Communicator& communicator) {
+        const Ticket ticket =
+            communicator.all_reduce(data[static_cast<std::size_t>(communicator.rank())], {});
         if (communicator.rank() == 0) {
           communicator.barrier(ample());
         } else if (communicator.rank() == 2) {
