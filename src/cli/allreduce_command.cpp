@@ -133,6 +133,8 @@ class AllreduceCommand final : public Command {
     flags.value("--timeout", "TIME", "Longest wait for another rank [20s]", [this](const std::string& text) {
       config_.timeout = config::parse_duration(text, "--timeout");
     });
+    declare_cluster_flags(flags, config_.job);
+    flags.group("Output");
     flags.path("--json", "FILE", "Write the figures as JSON, too", json_);
     flags.toggle("--quiet", "No progress, only warnings and results", quiet_);
   }

@@ -1,13 +1,10 @@
 #include "cli/allreduce_ranks.hpp"
 
-#include <unistd.h>
-
-#include <cstdlib>
 #include <map>
 #include <numeric>
 #include <thread>
 
-#include "base/build_info.hpp"
+#include "cli/job.hpp"
 #include "comm/lane.hpp"
 #include "comm/mpi/exchange.hpp"
 #include "comm/spanning_group.hpp"
@@ -98,40 +95,6 @@ std::vector<comm::SweepPoint> run_ranks(Group& group, const comm::SweepConfig& s
   return points;
 }
 
-// Where mpirun started the processes and nobody says where to meet, MPI tells them.
-void meet_by_mpi(cluster::JobConfig& job) {
-  if (!job.rendezvous.empty()) return;
-  if (!comm::started_by_mpi()) {
-    throw usage_error(fmt::format("{} does not tell where the workers meet", job.place.source),
-                      "start them with mpirun, torchrun, or with a TF_CONFIG");
-  }
-  const Deadline deadline = Deadline::in(job.rendezvous_timeout);
-  if (job.place.rank != 0) {
-    job.rendezvous = comm::broadcast_by_mpi("", deadline);
-    return;
-  }
-  char host[256] = "127.0.0.1";
-  if (job.place.local_world.value_or(0) != job.place.world) ::gethostname(host, sizeof(host) - 1);
-  job.rendezvous = fmt::format("{}:0", host);
-  job.publish = [deadline](const std::string& address) { comm::broadcast_by_mpi(address, deadline); };
-}
-
-std::unique_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place,
-                                          const AllreduceConfig& config) {
-  const char* token = std::getenv("DTRAIN_JOB_TOKEN");
-  const BuildInfo build = build_info();
-  cluster::JobConfig job{.place = place,
-                         .rendezvous = place.rendezvous,
-                         .publish = {},
-                         .rendezvous_timeout = Seconds(60.0),
-                         .timeout = config.timeout,
-                         .token = token == nullptr ? "" : token,
-                         .tls = {},
-                         .build = fmt::format("dtrain {} {}", build.version, build.commit)};
-  meet_by_mpi(job);
-  return cluster::join(job);
-}
-
 }  // namespace
 
 AllreduceResult measure_allreduce(const AllreduceConfig& config, cluster::Member* member) {
@@ -154,9 +117,11 @@ AllreduceResult measure_allreduce(const AllreduceConfig& config, cluster::Member
 }
 
 AllreduceResult measure_allreduce(const AllreduceConfig& config) {
-  const auto place = config::read_launch_environment(config::process_environment(), {}, true);
+  config::Options options = config.job;
+  options.timeout = config.timeout;
+  const auto place = config::read_launch_environment(config::process_environment(), options.cluster, true);
   if (place.alone()) return measure_allreduce(config, nullptr);
-  const auto member = join_job(place, config);
+  const auto member = join_job(place, options);
   auto result = [&] {
     try {
       return measure_allreduce(config, member.get());

@@ -7,6 +7,7 @@
 
 #include "cluster/member.hpp"
 #include "comm/sweep.hpp"
+#include "config/options.hpp"
 
 namespace dtrain::cli {
 
@@ -17,6 +18,7 @@ struct AllreduceConfig {
   std::string compress = "none";
   Seconds timeout{20.0};
   comm::SweepConfig sweep;
+  config::Options job;  // where other processes are, and how long to wait for them
 };
 
 struct AllreduceResult {

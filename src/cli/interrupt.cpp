@@ -12,10 +12,11 @@ namespace {
 
 // A signal handler has nowhere else to look.
 std::atomic<bool> stop_requested{false};
+std::atomic<bool> at_once{false};
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 extern "C" void on_signal(int) {
-  if (stop_requested.exchange(true)) ::_exit(static_cast<int>(ExitCode::interrupted));
+  if (stop_requested.exchange(true) || at_once.load()) ::_exit(static_cast<int>(ExitCode::interrupted));
 }
 
 void handle(void (*handler)(int)) {
@@ -35,6 +36,9 @@ InterruptGuard::InterruptGuard() {
 }
 
 InterruptGuard::~InterruptGuard() { handle(SIG_DFL); }
+
+AtOnce::AtOnce() { at_once = true; }
+AtOnce::~AtOnce() { at_once = false; }
 
 const std::atomic<bool>& InterruptGuard::stop() const { return stop_requested; }
 

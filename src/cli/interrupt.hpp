@@ -17,4 +17,13 @@ class InterruptGuard {
   bool stopped() const { return stop().load(); }
 };
 
+// While it lives, the first signal ends the process at once too: nothing has been measured yet.
+class AtOnce {
+ public:
+  AtOnce();
+  ~AtOnce();
+  AtOnce(const AtOnce&) = delete;
+  AtOnce& operator=(const AtOnce&) = delete;
+};
+
 }  // namespace dtrain::cli

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 #include <numeric>
 #include <set>
@@ -10,6 +11,7 @@
 #include "base/build_info.hpp"
 #include "base/bytes.hpp"
 #include "base/text.hpp"
+#include "cli/interrupt.hpp"
 #include "comm/mpi/exchange.hpp"
 
 namespace dtrain::cli {
@@ -103,6 +105,9 @@ std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place
                             .token = token(),
                             .tls = tls_files(options),
                             .build = build_name()};
+  // What a lost process leaves half sent is found out by those who wait for it, not by a signal.
+  std::signal(SIGPIPE, SIG_IGN);
+  const AtOnce at_once;
   if (config.rendezvous.empty()) meet_by_mpi(config);
   return cluster::join(config);
 }

@@ -78,6 +78,21 @@ void choose_communicator(Session& session) {
   session.options.comm = spans ? choose(session.options.comm, true) : session.local_communicator;
 }
 
+// What has been built for CPU replicas alone.
+void require_cpu_for_new_ways(const Session& session) {
+  if (session.inventory.device == "cpu") return;
+  const std::string advice = "use --device cpu, or leave it out";
+  if (session.options.compress != "none") {
+    throw usage_error(
+        fmt::format("--compress {} is for CPU replicas, and these are on GPUs", session.options.compress),
+        advice);
+  }
+  if (!session.job.alone()) {
+    throw usage_error("GPUs of several processes cannot train together yet: each process drives its own",
+                      "use one process for the GPUs of a machine (--strategy mirrored), or --device cpu");
+  }
+}
+
 // Workers that hold ranks of a run, then the servers it uses.
 std::vector<int> members_of(const Session& session, const config::RunPlan& run) {
   if (session.job.alone()) return {};
@@ -172,6 +187,7 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   session.plan = make_plan(options, session.inventory);
   fill_in(options, session.plan);
   session.options = std::move(options);
+  require_cpu_for_new_ways(session);
   choose_communicator(session);
   session.exact = session.options;
   session.exact.compress = "none";

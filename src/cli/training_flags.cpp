@@ -49,7 +49,7 @@ std::string with_default(const std::string& help, const Value& value) {
 }
 
 void take_communicator(Options& options, const std::string& text) {
-  options.comm = text == "auto" ? text : comm::local_communicators().at(text).name;
+  options.comm = text == "auto" ? text : comm::communicators().at(text).name;
 }
 
 void take_formats(Options& options, const std::string& text) {
@@ -170,7 +170,7 @@ void declare_world_flags(Flags& flags, Options& options) {
       "--comm",
       [] {
         std::vector<std::string> names{"auto"};
-        for (const auto& name : comm::local_communicators().names()) names.push_back(name);
+        for (const auto& name : comm::communicators().names()) names.push_back(name);
         return names;
       }(),
       with_default("Who carries gradients between replicas", defaults.comm),

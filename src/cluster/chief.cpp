@@ -124,9 +124,9 @@ class ChiefLink : public DirectLink {
 void Chief::listen() {
   const config::Address address = config::split_address(config_.rendezvous);
   if (const auto resolved = resolve(address.host); resolved.ips.empty()) {
-    throw environment_error(
-        fmt::format("{} is to listen at {}: {}", self_, config_.rendezvous, resolved.problem),
-        "give rank 0 an address of the machine that it runs on");
+    // In a cluster a name is often there only after the process that it names.
+    log_warning(fmt::format("{} is to listen at {}: {}; it listens on all interfaces", self_,
+                            config_.rendezvous, resolved.problem));
   }
   Listening at{interface_of(address.host), address.port};
   if (at.port != 0) take_port(at.ip, at.port, self_);

@@ -11,7 +11,7 @@ namespace dtrain::config {
 
 namespace {
 
-constexpr const char* spanning_strategies = "multi-worker, parameter-server and local-sgd";
+constexpr const char* spanning_strategies = "multi-worker and parameter-server";
 
 // SLURM often starts one task a node, and another launcher the processes on it.
 bool nested_in_slurm(const LaunchEnvironment& inner, const LaunchEnvironment& outer) {

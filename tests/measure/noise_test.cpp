@@ -87,7 +87,7 @@ TEST(Noise, ReadsTheTimesOfAnotherProcess) {
 TEST(Noise, WorkOfTheJobsOtherProcessesIsNotForeignLoad) {
   const pid_t child = ::fork();
   if (child == 0) {
-    for (volatile std::uint64_t i = 0;; i = i + 1) {
+    for (std::atomic<bool> forever{true}; forever;) {
     }
   }
   ASSERT_GT(child, 0);

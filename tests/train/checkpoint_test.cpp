@@ -112,10 +112,10 @@ TEST_F(CheckpointFile, SaysWhatItIsInstead) {
   replace(std::string(100, 'a'));
   EXPECT_THAT(error_of([&] { read_checkpoint(path); }).what(), HasSubstr("not a checkpoint"));
   std::string newer = whole;
-  newer[8] = 2;
+  newer[8] = 3;
   replace(newer);
   EXPECT_THAT(error_of([&] { read_checkpoint(path); }).what(),
-              HasSubstr("version 2, this program reads version 1"));
+              HasSubstr("version 3, this program reads version 2"));
   std::string damaged = whole;
   damaged[damaged.size() - 20] = static_cast<char>(damaged[damaged.size() - 20] ^ 1);
   replace(damaged);

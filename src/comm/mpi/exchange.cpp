@@ -93,10 +93,17 @@ const MpiModule& mpi_module() {
 }
 
 bool started_by_mpi() {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"}) {
-    if (std::getenv(variable) != nullptr) return true;
-  }
-  return false;
+  struct Launcher {
+    const char* variable;
+    const char* library;
+  };
+  constexpr std::array launchers{Launcher{"OMPI_COMM_WORLD_SIZE", "Open MPI"},
+                                 Launcher{"PMIX_RANK", "Open MPI"}, Launcher{"PMI_RANK", "MPICH"}};
+  const std::string library = mpi_library();
+  return std::ranges::any_of(launchers, [&](const Launcher& launcher) {
+    return std::getenv(launcher.variable) != nullptr &&
+           (library.empty() || library.find(launcher.library) != std::string::npos);
+  });
 }
 
 std::unique_ptr<Exchange> make_mpi_exchange(const ExchangeConfig& config) {

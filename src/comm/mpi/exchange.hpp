@@ -25,7 +25,8 @@ MpiModule load_mpi_module(const std::vector<std::filesystem::path>& files);
 // The one that belongs to this program: beside the executable, or in ../lib/dtrain/ of an installed tree.
 const MpiModule& mpi_module();
 
-// Whether mpirun (or what else starts MPI programs) has started this process, as its environment says.
+// Whether mpirun (or what else starts MPI programs) has started this process, as its environment says, with
+// the MPI that the module is built with.
 bool started_by_mpi();
 
 // Messages go by MPI. A failure or a loss ends the waits and leaves MPI alone from then on: such a process
