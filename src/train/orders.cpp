@@ -62,12 +62,14 @@ Failure unpack_failure(const std::string& bytes) {
 }
 
 std::uint64_t Leader::give(const Order& order) {
+  if (ended_) return serial_;
   last_ = order;
   member_->set(order_key(++serial_), pack(order));
   return serial_;
 }
 
 std::map<int, std::string> Leader::collect() {
+  if (ended_) return {};
   std::map<int, std::string> payloads;
   FailureLog failures;
   for (const int rank : last_.members) {
@@ -91,10 +93,10 @@ std::map<int, std::string> Leader::collect() {
 
 void Leader::end(const Failure* failure) {
   if (ended_) return;
-  ended_ = true;
   Order order;
   if (failure != nullptr) order.payload = pack(*failure);
   give(order);
+  ended_ = true;
 }
 
 Order Orders::next() { return unpack_order(member_->get(order_key(++serial_), patient())); }

@@ -54,7 +54,7 @@ class Leader {
   // The answers to the last order, by member. Waits as long as the members live. Throws
   // the cause where one of them failed.
   std::map<int, std::string> collect();
-  // Tells all to go, and why if `failure` is not null.
+  // Tells all to go, and why if `failure` is not null. Nobody is told anything after that.
   void end(const Failure* failure);
 
  private:
