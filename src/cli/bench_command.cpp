@@ -7,7 +7,7 @@
 #include "cli/delivery.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
-#include "cli/session.hpp"
+#include "cli/run_in_job.hpp"
 #include "cli/training_flags.hpp"
 #include "measure/protocol.hpp"
 #include "measure/trace.hpp"
@@ -132,10 +132,8 @@ class BenchCommand final : public Command {
     if (options_.formats.empty()) options_.formats = all_formats();
     const InterruptGuard interrupt;
     const Session session = open_session(options_, config::make_bench_plan);
-    if (options_.dry_run) {
-      print_out(describe_plan(session, describe_rounds(session.options)));
-      return ExitCode::fine;
-    }
+    if (session.job.place.evaluator) return say_evaluator_is_idle(name());
+    if (options_.dry_run) return show_plan(session, describe_rounds(session.options));
     const auto make = [&](const std::string& run) { return bench_world(session, run, interrupt.stop()); };
     return run_in_job(session, make, [&] { return lead(session, command_line, interrupt); });
   }

@@ -10,6 +10,7 @@
 
 #include "base/build_info.hpp"
 #include "base/bytes.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/interrupt.hpp"
 #include "comm/mpi/exchange.hpp"
@@ -200,8 +201,12 @@ void require_same_work(const Job& job, const report::Result& planned, Seconds ti
 
 void leave_job(const Job& job, Seconds timeout) {
   const bool sound = !job.member->loss();
-  job.member->leave(Deadline::in(timeout));
-  if (sound) comm::finish_mpi();
+  try {
+    job.member->leave(Deadline::in(timeout));
+    if (sound) comm::finish_mpi();
+  } catch (const std::exception& error) {
+    log_warning(fmt::format("leaving the job: {}", error.what()));
+  }
 }
 
 report::ClusterInfo describe(const Job& job) {

@@ -200,7 +200,8 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   require_memory(session);
   session.data = datasets::open_cifar10(session.options.data, session.options.cache, session.options.seed);
   require_enough_images(session);
-  if (!session.options.dry_run && !session.job.follows()) open_all_outputs(session.options);
+  if (!session.options.dry_run && !session.job.follows() && !session.job.place.evaluator)
+    open_all_outputs(session.options);
 
   if (session.options.device == "auto" && session.inventory.device == "cpu") {
     warn(session, session.inventory.device_reason);
@@ -222,8 +223,19 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   require_same_work(session.job, planned, session.options.rendezvous_timeout);
 }
 
-train::Failure as_failure(const Error& error) {
-  return {.category = error.category(), .what = error.what(), .advice = error.advice()};
+}  // namespace
+
+namespace {
+
+// An evaluator has one replica and nobody to exchange with. It writes no results.
+config::Options alone_with(config::Options options) {
+  options.strategy = "single";
+  options.replicas = {1};
+  options.compress = "none";
+  options.sync_every = 1;
+  options.outer_momentum = 0.0;
+  options.updates = config::Updates::sync;
+  return options;
 }
 
 }  // namespace
@@ -231,6 +243,7 @@ train::Failure as_failure(const Error& error) {
 Session open_session(config::Options options, MakePlan make_plan) {
   Session session;
   session.job = open_job(options, *strategy::strategies().at(options.strategy).value);
+  if (session.job.place.evaluator) options = alone_with(std::move(options));
   if (session.job.alone()) {
     prepare(session, std::move(options), make_plan);
     return session;
@@ -246,37 +259,8 @@ Session open_session(config::Options options, MakePlan make_plan) {
   return session;
 }
 
-namespace {
-
-ExitCode lead_job(const Session& session, const std::function<ExitCode()>& lead) {
-  const Job& job = session.job;
-  try {
-    const ExitCode code = lead();
-    const train::Failure interrupted{.interrupted = true};
-    job.leader->end(code == ExitCode::interrupted ? &interrupted : nullptr);
-    return code;
-  } catch (const JobEnded&) {
-    throw;
-  } catch (const Error& error) {
-    if (!job.member->loss()) {
-      const train::Failure failure = as_failure(error);
-      job.leader->end(&failure);
-    }
-    throw;
-  }
-}
-
-}  // namespace
-
-ExitCode run_in_job(const Session& session, const train::MakeWorld& make,
-                    const std::function<ExitCode()>& lead) {
-  const Job& job = session.job;
-  if (job.alone()) return lead();
-  // Whatever happens, in order or not: the chief goes last.
-  const std::shared_ptr<void> goodbye(nullptr, [&](void*) { leave_job(job, session.options.timeout); });
-  if (!job.follows()) return lead_job(session, lead);
-  train::follow(*job.member, make);
-  return ExitCode::fine;
+std::size_t replica_bytes(const Session& session, const config::RunPlan& run) {
+  return session.backend->estimate_memory(replica_config(session, run));
 }
 
 int steps_per_epoch(const Session& session, const config::RunPlan& run) {
@@ -369,57 +353,6 @@ void summarise(report::Result& result) {
 void finish_result(report::Result& result, const Session& session) {
   result.dataset.checksum = session.data.train->checksum();
   summarise(result);
-}
-
-namespace {
-
-std::string placement(const config::RunPlan& run) {
-  if (!run.devices.empty()) return fmt::format("GPU {}", fmt::join(run.devices, " "));
-  if (run.cores.empty()) return "not pinned";
-  std::vector<std::string> shares;
-  for (const auto& share : run.cores) {
-    std::vector<std::string> cores;
-    cores.reserve(share.size());
-    for (const int core : share) cores.push_back(std::to_string(core));
-    shares.push_back(join(cores, "+"));
-  }
-  return "cores " + join(shares, " ");
-}
-
-std::string batch_text(const config::RunPlan& run) {
-  const auto [low, high] = std::minmax_element(run.replica_batch.begin(), run.replica_batch.end());
-  return *low == *high ? fmt::format("{}", *high) : fmt::format("{} or {}", *high, *low);
-}
-
-}  // namespace
-
-std::string describe_plan(const Session& session, const std::string& work) {
-  const auto& options = session.options;
-  std::string text = "dry run: nothing is trained or written\n";
-  const auto line = [&](const std::string& label, const std::string& value) {
-    text += fmt::format("  {:<12}{}\n", label, value);
-  };
-  line("device", fmt::format("{} ({})", session.inventory.device, session.inventory.device_reason));
-  line("launcher", session.job.place.source);
-  line("model", fmt::format("{}, {} parameters, {}", session.model->name, session.model->parameter_count,
-                            config::name(options.precision)));
-  line("training", fmt::format("{}, lr {}, schedule {}, seed {}", options.optimizer, options.learning_rate,
-                               options.schedule, options.seed));
-  line("data", fmt::format("{}, {} images", session.data.train->name(), session.data.train->size()));
-  line("scaling", fmt::format("{}, {} micro-step{} a step", config::name(session.plan.scaling),
-                              options.accumulate, options.accumulate == 1 ? "" : "s"));
-  line("work", work);
-  if (!options.formats.empty())
-    line("output", fmt::format("{} ({})", options.out, join(options.formats, ", ")));
-  text += fmt::format("\n  {:<16}{:>9}{:>15}{:>14}{:>16}  {}\n", "run", "replicas", "replica batch",
-                      "global batch", "memory each", "placement");
-  for (const auto& run : session.plan.runs) {
-    const std::size_t bytes = session.backend->estimate_memory(replica_config(session, run));
-    text += fmt::format("  {:<16}{:>9}{:>15}{:>14}{:>16}  {}{}\n", run.id, run.replicas, batch_text(run),
-                        run.global_batch, format_bytes(static_cast<double>(bytes)), placement(run),
-                        run.simulated ? "; simulated: " + run.simulated_reason : "");
-  }
-  return text;
 }
 
 }  // namespace dtrain::cli

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +10,6 @@
 #include "datasets/dataset.hpp"
 #include "model/model.hpp"
 #include "report/result.hpp"
-#include "train/follower.hpp"
 #include "train/world.hpp"
 
 namespace dtrain::cli {
@@ -43,11 +41,8 @@ int steps_per_epoch(const Session& session, const config::RunPlan& run);
 // caller's.
 train::WorldConfig world_config(const Session& session, const config::RunPlan& run, std::int64_t total_steps);
 
-// Does the command's work: `lead` in a process that is alone or the chief of its job; `make` says how the
-// others make a run of the plan that they are told to join. Returns what `lead` does, or on the others how
-// the job ended.
-ExitCode run_in_job(const Session& session, const train::MakeWorld& make,
-                    const std::function<ExitCode()>& lead);
+// What a replica of this run will take.
+std::size_t replica_bytes(const Session& session, const config::RunPlan& run);
 
 // A result with everything but samples and summary. The dataset's checksum is left out: it takes time that
 // the first step should not wait for.
@@ -58,8 +53,5 @@ void summarise(report::Result& result);
 
 // Fills in the summary and, as the work is over, the checksum.
 void finish_result(report::Result& result, const Session& session);
-
-// What --dry-run shows; `work` says in one line what would be done.
-std::string describe_plan(const Session& session, const std::string& work);
 
 }  // namespace dtrain::cli

@@ -5,9 +5,10 @@
 #include "base/log.hpp"
 #include "cli/command.hpp"
 #include "cli/delivery.hpp"
+#include "cli/evaluator.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
-#include "cli/session.hpp"
+#include "cli/run_in_job.hpp"
 #include "cli/training_flags.hpp"
 #include "report/live_display.hpp"
 #include "train/trainer.hpp"
@@ -66,11 +67,10 @@ class TrainCommand final : public Command {
     if (options_.formats.empty()) options_.formats = all_formats();
     const InterruptGuard interrupt;
     const Session session = open_session(options_, config::make_train_plan);
-    if (options_.dry_run) {
-      print_out(describe_plan(session, fmt::format("{} epochs of {} steps", session.options.epochs,
-                                                   steps_per_epoch(session, session.plan.runs.front()))));
-      return ExitCode::fine;
-    }
+    if (options_.dry_run)
+      return show_plan(session, fmt::format("{} epochs of {} steps", session.options.epochs,
+                                            steps_per_epoch(session, session.plan.runs.front())));
+    if (session.job.place.evaluator) return evaluate_checkpoints(session, interrupt.stop());
     const auto make = [&](const std::string&) { return train_world(session, interrupt.stop()); };
     return run_in_job(session, make, [&] { return lead(session, command_line, interrupt); });
   }

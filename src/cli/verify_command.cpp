@@ -4,7 +4,7 @@
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
-#include "cli/session.hpp"
+#include "cli/run_in_job.hpp"
 #include "cli/training_flags.hpp"
 #include "train/equivalence.hpp"
 
@@ -70,11 +70,10 @@ class VerifyCommand final : public Command {
     set_up_log(options_.quiet);
     const InterruptGuard interrupt;
     const Session session = open_session(options_, make_verify_plan);
-    if (options_.dry_run) {
-      print_out(describe_plan(session,
-                              fmt::format("{} steps under SGD in fp32, against one replica", limits_.steps)));
-      return ExitCode::fine;
-    }
+    if (session.job.place.evaluator) return say_evaluator_is_idle(name());
+    if (options_.dry_run)
+      return show_plan(session,
+                       fmt::format("{} steps under SGD in fp32, against one replica", limits_.steps));
     auto world = world_config(session, session.plan.runs.front(), 0);
     world.stop = &interrupt.stop();
     config::Options options;
