@@ -17,6 +17,7 @@ ExitCode lead_job(const Session& session, const std::function<ExitCode()>& lead)
     const ExitCode code = lead();
     const train::Failure interrupted{.interrupted = true};
     job.leader->end(code == ExitCode::interrupted ? &interrupted : nullptr);
+    log_info("cluster: the work is done, and all are told to leave");
     return code;
   } catch (const JobEnded&) {
     throw;

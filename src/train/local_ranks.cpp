@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/hash.hpp"
+#include "base/text.hpp"
 #include "comm/spanning_group.hpp"
 #include "train/crew.hpp"
 #include "train/dataset_slice.hpp"
@@ -177,6 +178,7 @@ class LocalRanks::Impl {
     on_all([&](Rank& rank) { rank.load(state); });
   }
 
+  const std::string& exchange() const { return exchange_; }
   const std::optional<Failure>& failure() const { return broken_; }
   void begin_order(std::uint64_t order) {
     if (!spans()) return;
@@ -219,6 +221,13 @@ class LocalRanks::Impl {
                                 .timeout = options.timeout,
                                 .busy_cores = config_.plan.simulated,
                                 .progress = [progress = progress_] { return progress->load(); }});
+    const std::size_t bucket = std::min(static_cast<std::size_t>(options.bucket_mb * 1e6),
+                                        ranks_[0].replica().gradients().size_bytes());
+    exchange_ = fmt::format("; a bucket of {} goes by {}: {}{}", format_bytes(static_cast<double>(bucket)),
+                            config_.communicator, exchange->describe_all_reduce(bucket),
+                            std::ssize(process_of) > std::ssize(members)
+                                ? ", after the replicas of each process were summed"
+                                : "");
     return comm::make_spanning_group(
         std::move(exchange),
         {.process_of = process_of,
@@ -262,6 +271,7 @@ class LocalRanks::Impl {
   std::optional<Failure> broken_;
   std::unique_ptr<comm::LocalGroup> group_;
   std::shared_ptr<strategy::Shared> shared_;
+  std::string exchange_;
   std::vector<Rank> ranks_;
   std::barrier<> start_;
   // Of this member in its job: the order that is carried out, and the collectives started since.
@@ -318,6 +328,7 @@ int LocalRanks::stamps_per_step() const { return impl_->first().stamps_per_step(
 double LocalRanks::loss_scale() const { return impl_->first().loss_scale(); }
 int LocalRanks::steps_per_epoch() const { return impl_->first().pipeline().steps_per_epoch(); }
 std::int64_t LocalRanks::steps_taken() const { return impl_->first().step(); }
+const std::string& LocalRanks::exchange() const { return impl_->exchange(); }
 const std::optional<Failure>& LocalRanks::failure() const { return impl_->failure(); }
 const WorldConfig& LocalRanks::config() const { return impl_->config(); }
 bool LocalRanks::holds(int rank) const { return impl_->holds(rank); }

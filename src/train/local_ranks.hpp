@@ -69,6 +69,9 @@ class LocalRanks {
   // Why the last call failed that needs all ranks to be sound; such calls repeat it.
   const std::optional<Failure>& failure() const;
 
+  // "; gradients, 479 KB a bucket, go by ...", or nothing where no other process is needed.
+  const std::string& exchange() const;
+
   const WorldConfig& config() const;
   bool holds(int rank) const;
 

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "base/bytes.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "train/local_ranks.hpp"
 #include "train/orders.hpp"
 #include "train/wire.hpp"
@@ -28,12 +30,19 @@ class World::Impl {
   }
 
   void build() {
+    const TimePoint begin = Clock::now();
     give(Order::Kind::build);
     const FlatLayout layout = local_->build();
     for (const auto& [rank, answer] : collect()) require_same_layout(rank, layout, answer);
+    const TimePoint built = Clock::now();
     give(Order::Kind::join, static_cast<std::int64_t>(layout.size));
     local_->join(layout.size);
     collect();
+    if (!spans()) return;
+    log_info(fmt::format(
+        "cluster: {}: {} processes built their part in {}, with weights in the same order, and met in {}{}",
+        config().plan.id, config().members.size(), format_duration(seconds(built - begin)),
+        format_duration(seconds(Clock::now() - built)), local_->exchange()));
   }
 
   measure::StretchRecord run(int steps) {
