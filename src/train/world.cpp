@@ -1,6 +1,7 @@
 #include "train/world.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/bytes.hpp"
@@ -53,8 +54,9 @@ class World::Impl {
     }
     give(Order::Kind::run, steps);
     LocalStretch here = run_here(steps);
-    bytes_per_step_ = here.bytes_sent / static_cast<std::uint64_t>(steps);
-    uncompressed_per_step_ = here.bytes_uncompressed / static_cast<std::uint64_t>(steps);
+    steps_ += static_cast<std::uint64_t>(steps);
+    bytes_sent_ += here.bytes_sent;
+    bytes_uncompressed_ += here.bytes_uncompressed;
     stretch.ranks = std::move(here.ranks);
     for (const auto& [rank, answer] : collect()) {
       for (auto& records : unpack_records(answer)) stretch.ranks.push_back(std::move(records));
@@ -126,8 +128,8 @@ class World::Impl {
         ranks, [&](const auto& rank) { return rank.weights_hash == ranks[0].weights_hash; });
     samples.stamps_per_step = local_->stamps_per_step();
     samples.losses = losses_;
-    samples.bytes_sent = bytes_per_step_ * samples.measured_steps;
-    samples.bytes_uncompressed = uncompressed_per_step_ * samples.measured_steps;
+    samples.bytes_sent = in_measured_steps(bytes_sent_, samples);
+    samples.bytes_uncompressed = in_measured_steps(bytes_uncompressed_, samples);
     if (config().strategy->replicas_in_sync(*config().options, config().plan.replicas) == 1 &&
         config().strategy->communicates() && !config().strategy->uses_collective()) {
       samples.staleness = staleness_;
@@ -211,6 +213,13 @@ class World::Impl {
     }
   }
 
+  // Warm-up steps send what measured ones do.
+  std::uint64_t in_measured_steps(std::uint64_t bytes, const measure::RunSamples& samples) const {
+    if (steps_ == 0) return 0;
+    const double share = static_cast<double>(samples.measured_steps) / static_cast<double>(steps_);
+    return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * share));
+  }
+
   void add_notes(measure::RunSamples& samples) const {
     if (config().model->has_batch_statistics() && config().plan.replicas > 1) {
       samples.notes.emplace_back(
@@ -232,8 +241,9 @@ class World::Impl {
   std::unique_ptr<LocalRanks> local_;
   std::vector<double> losses_;
   measure::Staleness staleness_;
-  std::uint64_t bytes_per_step_ = 0;  // by rank 0: every step moves the same
-  std::uint64_t uncompressed_per_step_ = 0;
+  std::uint64_t steps_ = 0;       // that were taken
+  std::uint64_t bytes_sent_ = 0;  // in them, by rank 0
+  std::uint64_t bytes_uncompressed_ = 0;
   std::uint64_t skipped_ = 0;
   std::uint64_t dropped_ = 0;
 };
