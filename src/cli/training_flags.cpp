@@ -6,6 +6,7 @@
 #include "base/text.hpp"
 #include "comm/communicator.hpp"
 #include "comm/compressor.hpp"
+#include "comm/exchange.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/zoo.hpp"
 #include "report/writer.hpp"
@@ -80,7 +81,10 @@ void declare_exchange_flags(Flags& flags, Options& options) {
   flags.value(
       "--allreduce", "NAME",
       with_default("Algorithm of the communicator, where it has several; auto: by size", defaults.allreduce),
-      [&options](const std::string& text) { options.allreduce = text; });
+      [&options](const std::string& text) {
+        comm::check_allreduce_algorithm(text);
+        options.allreduce = text;
+      });
   flags.value(
       "--compress", "METHOD",
       with_default("none, fp16, bf16, topk:R (share of the gradients) or powersgd:R (rank); all with error "

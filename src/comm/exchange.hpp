@@ -75,6 +75,9 @@ ExchangeConfig subgroup_config(const ExchangeConfig& config, const std::vector<i
 
 using ExchangeMaker = std::unique_ptr<Exchange> (*)(const ExchangeConfig&);
 
+// Usage error, listing what is known, where no exchange has an all-reduce of this name.
+void check_allreduce_algorithm(const std::string& name);
+
 // gloo, mpi
 const Registry<ExchangeMaker>& exchanges();
 

@@ -1,8 +1,11 @@
 #include "comm/exchange.hpp"
+#include "comm/gloo/algorithms.hpp"
 #include "comm/gloo/exchange.hpp"
 #include "comm/mpi/exchange.hpp"
 
 namespace dtrain::comm {
+
+void check_allreduce_algorithm(const std::string& name) { check_gloo_algorithm(name); }
 
 const Registry<ExchangeMaker>& exchanges() {
   static const Registry<ExchangeMaker> registry = [] {

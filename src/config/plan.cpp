@@ -269,6 +269,14 @@ void require_delayed_ranks(const Options& options, int largest) {
   }
 }
 
+void require_gradients(const Options& options, int largest) {
+  if (options.backup_workers < largest || options.backup_workers == 0) return;
+  throw usage_error(
+      fmt::format("--backup-workers {} leaves no gradient to update with: there {} {} replica{}",
+                  options.backup_workers, largest == 1 ? "is" : "are", largest, largest == 1 ? "" : "s"),
+      fmt::format("use fewer, or --replicas {} or more", options.backup_workers + 1));
+}
+
 void require_delay_beyond_bases(const Options& options, int largest) {
   if (options.injected_delays.empty() || largest > 1) return;
   throw usage_error(
@@ -338,6 +346,7 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
   const auto asked = asked_replicas(options, inventory);
   const int largest = asked.back();
   require_device(options, inventory, largest);
+  require_gradients(options, largest);
   require_delay_beyond_bases(options, largest);
   require_delayed_ranks(options, largest);
   const BatchRule rule = batch_rule(options, largest);
@@ -372,6 +381,7 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
 Plan make_train_plan(const Options& options, const Inventory& inventory) {
   const int replicas = asked_replicas(options, inventory).back();
   require_device(options, inventory, replicas);
+  require_gradients(options, replicas);
   require_delayed_ranks(options, replicas);
   const BatchRule rule = batch_rule(options, replicas);
   Plan plan;

@@ -1,5 +1,6 @@
 #include "strategy/parameter_server.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -13,23 +14,17 @@ namespace {
 
 namespace ps = parameter_server;
 
+// The smaller runs of a sweep have fewer workers to spare.
 ps::TableConfig table_of(const RunContext& run) {
   const config::Options& options = *run.options;
   const int workers = run.plan->replicas;
-  if (options.backup_workers >= workers) {
-    throw usage_error(
-        fmt::format("--backup-workers {} leaves no gradient to update with: the run {} has {} "
-                    "replica{}",
-                    options.backup_workers, run.plan->id, workers, workers == 1 ? "" : "s"),
-        fmt::format("use fewer, or more than {} replicas in every run", options.backup_workers));
-  }
   return {.name = run.name,
           .size = run.flat_size,
           .optimizer = options.optimizer,
           .workers = workers,
           .policy = {.async = options.updates == config::Updates::async,
                      .staleness = options.staleness,
-                     .backups = options.backup_workers}};
+                     .backups = std::min(options.backup_workers, workers - 1)}};
 }
 
 std::string site_key(const std::string& run, int server) {

@@ -49,6 +49,14 @@ class ParameterServer(Exchange):
         for ours, theirs in zip(served["losses"], mirrored["losses"], strict=True):
             self.assertAlmostEqual(ours, theirs, delta=1e-4 * theirs)
 
+    def test_an_update_need_not_wait_for_the_last(self):
+        self.expect_error(2, ["--backup-workers 2"], "bench", *PARAMETER_SERVER, "--replicas", "2", "--backup-workers", "2")
+        run = self.measure(*PARAMETER_SERVER, "--replicas", "3", "--backup-workers", "1")["parameter-server-3"]
+        self.assertTrue(run["weights_agree"])
+        steps = len(run["losses"])
+        self.assertGreater(run["dropped_gradients"], 0)
+        self.assertLessEqual(run["dropped_gradients"], steps)
+
     def test_a_bound_that_needs_asynchronous_updates_is_refused_without(self):
         self.expect_error(2, ["--staleness", "--updates async"], "bench", *PARAMETER_SERVER, "--staleness", "2")
 
@@ -78,6 +86,9 @@ class Fewer(Exchange):
         run, exact = runs["mirrored-2"], runs["mirrored-2-exact"]
         self.assertEqual(run["bytes_sent"] * 3, exact["bytes_sent"])
         self.assertTrue(run["weights_agree"])
+
+    def test_an_algorithm_that_is_not_there_is_refused(self):
+        self.expect_error(2, ["'rng'", "'ring'", "bcube"], "bench", *MULTI_WORKER, "--allreduce", "rng")
 
     def test_a_method_that_is_not_there_is_refused(self):
         self.expect_error(2, ["--compress", "fp8", "fp16"], "bench", *MIRRORED, "--compress", "fp8")

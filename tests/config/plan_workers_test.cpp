@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/error.hpp"
 #include "config/plan.hpp"
 
 // Plans for several workers, and those that are held against exact sums.
@@ -85,6 +86,23 @@ TEST(WorkersPlan, OneProcessNamesNoWorkers) {
   alone.device = "cpu";
   alone.cores = {0, 1};
   EXPECT_THAT(make_train_plan(asked("multi-worker"), alone).runs[0].workers, IsEmpty());
+}
+
+TEST(BackupWorkersPlan, LeaveAGradientAtTheLargestCount) {
+  Inventory alone;
+  alone.device = "cpu";
+  alone.cores = {0, 1};
+  Options options = asked("parameter-server", {2});
+  options.backup_workers = 1;
+  EXPECT_EQ(make_bench_plan(options, alone).runs.back().replicas, 2);
+  options.backup_workers = 2;
+  try {
+    make_bench_plan(options, alone);
+    FAIL() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("--backup-workers 2 leaves no gradient"));
+    EXPECT_THAT(error.advice(), HasSubstr("--replicas 3"));
+  }
 }
 
 TEST(ExactPlan, StandsBesideEveryRunWhoseSumsDiffer) {
