@@ -40,7 +40,7 @@ std::string token() {
 void meet_by_mpi(cluster::JobConfig& job) {
   if (!comm::started_by_mpi()) {
     throw usage_error(fmt::format("{} does not tell where its processes meet", job.place.source),
-                      "give --rendezvous HOST:PORT of rank 0, or a TF_CONFIG");
+                      "give --rendezvous host:port of rank 0, or a TF_CONFIG");
   }
   const Deadline deadline = Deadline::in(job.rendezvous_timeout);
   if (job.place.rank != 0) {
