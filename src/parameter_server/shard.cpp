@@ -1,17 +1,10 @@
 #include "parameter_server/shard.hpp"
 
-#include <algorithm>
+#include "comm/communicator.hpp"
 
 namespace dtrain::parameter_server {
 
-backend::Range shard(std::size_t size, int index, int shards) {
-  constexpr std::size_t line = 16;
-  const std::size_t lines = (size + line - 1) / line;
-  const auto bound = [&](int i) {
-    return std::min(size, lines * static_cast<std::size_t>(i) / static_cast<std::size_t>(shards) * line);
-  };
-  return {bound(index), bound(index + 1) - bound(index)};
-}
+backend::Range shard(std::size_t size, int index, int shards) { return comm::shard_of(size, index, shards); }
 
 std::unique_ptr<Shard> make_shard(const TableConfig& config, std::size_t floats) {
   return config.policy.async ? make_async_shard(config, floats) : make_sync_shard(config, floats);

@@ -5,6 +5,7 @@
 
 #include "comm/group_of_one.hpp"
 #include "comm/shared_memory/group.hpp"
+#include "comm/split.hpp"
 
 namespace dtrain::comm {
 
@@ -132,13 +133,7 @@ class SharedMemoryCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int colour, const Deadline& deadline) override {
     const double mine = colour;
     const std::vector<double> colours = all_gather_values({&mine, 1}, deadline);
-    std::vector<int> members;
-    int rank = 0;
-    for (int other = 0; other < size(); ++other) {
-      if (static_cast<int>(colours[static_cast<std::size_t>(other)]) != colour) continue;
-      if (other == rank_) rank = static_cast<int>(members.size());
-      members.push_back(other);
-    }
+    const auto [members, rank] = part_of(colours, rank_);
     const std::uint64_t number = splits_++;
     if (members.size() == 1) return make_group_of_one(label(rank_));
     return std::make_unique<SharedMemoryCommunicator>(group_->subgroup(number, colour, members), rank);

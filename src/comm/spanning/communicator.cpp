@@ -1,6 +1,7 @@
 #include "comm/spanning/communicator.hpp"
 
 #include "comm/group_of_one.hpp"
+#include "comm/split.hpp"
 
 namespace dtrain::comm {
 
@@ -119,13 +120,7 @@ class SpanningCommunicator final : public Communicator {
   std::unique_ptr<Communicator> split(int colour, const Deadline& deadline) override {
     const double mine = colour;
     const std::vector<double> colours = all_gather_values({&mine, 1}, deadline);
-    std::vector<int> members;
-    int rank = 0;
-    for (int other = 0; other < size(); ++other) {
-      if (static_cast<int>(colours[static_cast<std::size_t>(other)]) != colour) continue;
-      if (other == rank_) rank = static_cast<int>(members.size());
-      members.push_back(other);
-    }
+    const auto [members, rank] = part_of(colours, rank_);
     const std::uint64_t number = splits_++;
     auto beside = neighbour_ ? neighbour_->split(colour, deadline) : nullptr;
     if (members.size() == 1) return make_group_of_one(core_->name_of(rank_));
