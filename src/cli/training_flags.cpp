@@ -182,6 +182,10 @@ void declare_world_flags(Flags& flags, Options& options) {
   flags.value("--bucket-mb", "MB",
               with_default("Gradients are sent in buckets of this size", defaults.bucket_mb),
               number("--bucket-mb", 1e-3, 1e5, options.bucket_mb));
+  flags.toggle(
+      "--overlap",
+      with_default("Send buckets while backward goes on, not after it", defaults.overlap ? "on" : "off"),
+      options.overlap);
   flags.value(
       "--timeout", "TIME", with_default("Longest wait for another replica or worker", "20s"),
       [&options](const std::string& text) { options.timeout = config::parse_duration(text, "--timeout"); });

@@ -92,6 +92,7 @@ struct Options {
   LastBatch last_batch = LastBatch::drop;
 
   double bucket_mb = 25.0;
+  bool overlap = true;  // buckets are sent while backward goes on; else after it
   std::string comm = "auto";
   std::string allreduce = "auto";  // the algorithm, where the communicator has several
   std::string compress = "none";
@@ -129,6 +130,10 @@ struct Options {
   bool quiet = false;
   bool dry_run = false;
   std::vector<InjectedDelay> injected_delays;
+
+  std::string baseline;         // result to hold this one against afterwards; empty = none
+  double max_regress = 0.05;    // of images/s, that the comparison lets pass
+  std::optional<Seconds> tune;  // time to search for better flags before measuring; none = do not search
 };
 
 }  // namespace dtrain::config

@@ -46,6 +46,7 @@ void options_fields(A& a, T& o) {
   a.text(
       "last_batch", o.last_batch, [](auto l) { return config::name(l); }, config::parse_last_batch, extra);
   a.value("bucket_mb", o.bucket_mb, extra);
+  a.value("overlap", o.overlap, extra);
   a.value("comm", o.comm, extra);
   a.value("allreduce", o.allreduce, extra);
   a.value("compress", o.compress, extra);
@@ -73,6 +74,8 @@ void options_fields(A& a, T& o) {
   a.value("trace", o.trace, extra);
   a.value("quiet", o.quiet, extra);
   a.value("dry_run", o.dry_run, extra);
+  a.value("baseline", o.baseline, extra);
+  a.value("max_regress", o.max_regress, extra);
   each(
       a, "inject_delay", o.injected_delays,
       [](auto& entry, auto& delay) {
@@ -89,6 +92,19 @@ void duration_field(A& a, const std::string& key, T& duration) {
   double seconds = duration.count();
   a.value(key, seconds, Need::optional);
   if constexpr (!A::saving) duration = Seconds{seconds};
+}
+
+template <class A, class T>
+void tune_field(A& a, T& tune) {
+  std::optional<double> seconds;
+  if constexpr (A::saving) {
+    if (tune) seconds = tune->count();
+    a.value("tune", seconds);
+  } else {
+    a.value("tune", seconds);
+    tune.reset();
+    if (seconds) tune = Seconds{*seconds};
+  }
 }
 
 // `--gpus 4` is 4, a list or range is an array, every device is null. `replicas` is the other spelling.
@@ -122,6 +138,7 @@ void config_fields(A& a, T& r) {
   replicas_field(a, r.options);
   duration_field(a, "min_time", r.options.min_time);
   duration_field(a, "timeout", r.options.timeout);
+  tune_field(a, r.options.tune);
   duration_field(a, "rendezvous_timeout", r.options.rendezvous_timeout);
   a.value("device", r.device);
   a.text(

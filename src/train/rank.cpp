@@ -105,6 +105,7 @@ void Rank::join(comm::LocalGroup* group, std::shared_ptr<strategy::Shared> share
   context.loss_scaling = loss_scaling_;
   strategy_ = config_->strategy->attach(context);
   stamps_->set_synchronizes_last(strategy_->synchronizes_last());
+  stamps_->set_overlap(config_->options->overlap);
   // A delay is the host's: it would not be there in a replay.
   record_ = config_->options->cuda_graphs && config_->delays.empty() && strategy_->only_enqueues();
 }
@@ -236,6 +237,7 @@ void Rank::enqueue() {
     delay(Phase::communication);
     strategy_->synchronize();
   } else {
+    stamps_->send_held();
     strategy_->synchronize();
     stamps_->communicated();
     delay(Phase::update);

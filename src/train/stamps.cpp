@@ -35,11 +35,22 @@ void Stamps::communicated() {
 
 void Stamps::bucket_ready(int bucket, backend::DeviceToken ready) {
   if (!collective_) return strategy_->bucket_ready(bucket, ready);
+  if (!overlap_) {
+    held_.emplace_back(bucket, ready);
+    return;
+  }
   const bool first = current_->buckets.empty();
   current_->buckets.push_back(replica_->mark());
   if (first && before_communication_) before_communication_();
   strategy_->bucket_ready(bucket, ready);
   current_->buckets.push_back(replica_->mark());
+}
+
+void Stamps::send_held() {
+  if (held_.empty()) return;
+  if (before_communication_) before_communication_();
+  for (const auto& [bucket, ready] : held_) strategy_->bucket_ready(bucket, ready);
+  held_.clear();
 }
 
 void Stamps::resolve(measure::StepRecord& record, bool communicated) const {

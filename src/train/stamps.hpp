@@ -38,6 +38,10 @@ class Stamps final : public backend::GradientSink {
 
   void set_synchronizes_last(bool last) { synchronizes_last_ = last; }
 
+  // Without overlap, buckets are held back until send_held, which comes after backward.
+  void set_overlap(bool overlap) { overlap_ = overlap; }
+  void send_held();
+
   void begin(backend::GradientSink* strategy);
   // The calls from here to the next micro_step or to resolve belong to this one. If they do not come, the
   // micro-step was replayed.
@@ -66,6 +70,8 @@ class Stamps final : public backend::GradientSink {
   backend::GradientSink* strategy_ = nullptr;
   bool collective_;
   bool synchronizes_last_ = false;
+  bool overlap_ = true;
+  std::vector<std::pair<int, backend::DeviceToken>> held_;
   std::function<void()> before_communication_;
   backend::Mark begin_;
   std::map<Kind, Marks> kinds_;
