@@ -1,23 +1,12 @@
-#include <cmath>
 #include <numeric>
 
 #include "base/text.hpp"
+#include "report/csv_text.hpp"
 #include "report/writers.hpp"
 
 namespace dtrain::report {
 
 namespace {
-
-// RFC 4180: quoted where a separator, quote or line break stands inside.
-std::string field(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return out + "\"";
-}
-
-// Shortest text that reads back as the same number; empty where there is none.
-std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
 
 const char* truth(bool value) { return value ? "true" : "false"; }
 
@@ -30,7 +19,7 @@ std::string phase(const measure::RoundSample& round, double measure::RankPhases:
   if (round.ranks.empty()) return {};
   double sum = 0.0;
   for (const auto& rank : round.ranks) sum += rank.*part;
-  return number(sum / static_cast<double>(round.ranks.size()) * 1e3);
+  return csv_number(sum / static_cast<double>(round.ranks.size()) * 1e3);
 }
 
 constexpr std::pair<const char*, double measure::RankPhases::*> phases[] = {
@@ -44,8 +33,8 @@ constexpr std::pair<const char*, double measure::RankPhases::*> phases[] = {
 
 std::string row(const measure::RunSamples& run, std::size_t index, bool stable) {
   const auto& round = run.rounds[index];
-  std::vector<std::string> cells = {field(run.plan.id),
-                                    field(run.plan.strategy),
+  std::vector<std::string> cells = {csv_field(run.plan.id),
+                                    csv_field(run.plan.strategy),
                                     base(run.plan.base),
                                     std::to_string(run.plan.replicas),
                                     truth(run.plan.simulated),
@@ -55,9 +44,9 @@ std::string row(const measure::RunSamples& run, std::size_t index, bool stable) 
                                     std::to_string(round.images),
                                     std::to_string(round.steps),
                                     std::to_string(round.warmup_steps),
-                                    number(round.seconds),
-                                    number(static_cast<double>(round.images) / round.seconds),
-                                    number(round.calibration_seconds)};
+                                    csv_number(round.seconds),
+                                    csv_number(static_cast<double>(round.images) / round.seconds),
+                                    csv_number(round.calibration_seconds)};
   for (const auto& [name, part] : phases) cells.push_back(phase(round, part));
   return join(cells, ",");
 }

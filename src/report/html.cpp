@@ -1,9 +1,8 @@
-#include <map>
-
 #include "report/findings.hpp"
 #include "report/format.hpp"
 #include "report/hardware.hpp"
 #include "report/html_assets.hpp"
+#include "report/html_text.hpp"
 #include "report/json_text.hpp"
 #include "report/tables.hpp"
 #include "report/writers.hpp"
@@ -12,69 +11,10 @@ namespace dtrain::report {
 
 namespace {
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
-
-// JSON inside a script element: no `<`, so that nothing in it can end the element.
-std::string script_data(const Json& json) {
-  std::string out;
-  for (const char c : json.dump(-1, ' ', false, Json::error_handler_t::replace)) {
-    if (c == '<') {
-      out += "\\u003c";
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
-std::string table(const Table& table) {
-  if (table.rows.empty()) return {};
-  const auto cell_class = [&](std::size_t c) { return table.columns[c].number ? " class=\"number\"" : ""; };
-  std::string out = fmt::format("<section class=\"card\"><h2>{}</h2><div class=\"scroll\"><table><thead><tr>",
-                                escaped(table.title));
-  for (std::size_t c = 0; c < table.columns.size(); ++c) {
-    out += fmt::format("<th scope=\"col\"{}>{}</th>", cell_class(c), escaped(table.columns[c].head));
-  }
-  out += "</tr></thead><tbody>\n";
-  for (const auto& row : table.rows) {
-    out += fmt::format("<tr><th scope=\"row\">{}</th>", escaped(row[0]));
-    for (std::size_t c = 1; c < row.size(); ++c) {
-      out += fmt::format("<td{}>{}</td>", cell_class(c), escaped(row[c]));
-    }
-    out += "</tr>\n";
-  }
-  return out +
-         fmt::format("</tbody></table></div><p class=\"caption\">{}</p></section>", escaped(table.caption));
-}
-
 std::string pairs(const std::vector<Fact>& facts) {
   std::string out = "<dl class=\"pairs\">";
   for (const auto& fact : facts) {
-    out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", escaped(fact.label), escaped(fact.value));
+    out += fmt::format("<dt>{}</dt><dd>{}</dd>\n", html_escaped(fact.label), html_escaped(fact.value));
   }
   return out + "</dl>";
 }
@@ -82,7 +22,7 @@ std::string pairs(const std::vector<Fact>& facts) {
 std::string list(const std::string& title, const std::string& css, const std::vector<std::string>& lines) {
   if (lines.empty()) return {};
   std::string out = fmt::format("<h2>{}</h2><ul class=\"{}\">", title, css);
-  for (const auto& line : lines) out += fmt::format("<li>{}</li>\n", escaped(line));
+  for (const auto& line : lines) out += fmt::format("<li>{}</li>\n", html_escaped(line));
   return out + "</ul>";
 }
 
@@ -98,8 +38,8 @@ std::string findings(const Result& result) {
 }
 
 std::string tile(const std::string& label, const std::string& value, const std::string& note) {
-  return fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>", escaped(label),
-                     escaped(value), escaped(note));
+  return fmt::format("<div><dt>{}</dt><dd>{}</dd><dd class=\"note\">{}</dd></div>", html_escaped(label),
+                     html_escaped(value), html_escaped(note));
 }
 
 // The part that costs most, the residual left out.
@@ -152,41 +92,29 @@ std::vector<Fact> json_facts(const Json& object) {
   return facts;
 }
 
-// Replaces each {{name}} once, in one pass: what is put in is never searched again.
-std::string fill(std::string_view page, const std::map<std::string_view, std::string>& values) {
-  std::string out;
-  while (true) {
-    const auto open = page.find("{{");
-    const auto close = page.find("}}", open);
-    if (open == std::string_view::npos || close == std::string_view::npos) return out.append(page);
-    out.append(page.substr(0, open)).append(values.at(page.substr(open + 2, close - open - 2)));
-    page.remove_prefix(close + 2);
-  }
-}
-
 }  // namespace
 
 std::string to_html(const Result& result) {
   const Json node = to_node(result);
   std::string banners;
   for (const auto& caveat : caveats(result)) {
-    banners += fmt::format("<p class=\"banner\" role=\"alert\">{}</p>\n", escaped(caveat));
+    banners += fmt::format("<p class=\"banner\" role=\"alert\">{}</p>\n", html_escaped(caveat));
   }
   const auto facts = command_facts(result);
   std::vector<Fact> command = {{"command", result.command}};
   command.insert(command.end(), facts.begin(), facts.end());
   const auto& strategy = result.options.strategy;
-  return fill(assets::page, {{"title", escaped(fmt::format("{} under {}", result.model.name, strategy))},
-                             {"created", escaped(result.created)},
-                             {"verdict", escaped(result.summary.verdict)},
+  return fill(assets::page, {{"title", html_escaped(fmt::format("{} under {}", result.model.name, strategy))},
+                             {"created", html_escaped(result.created)},
+                             {"verdict", html_escaped(result.summary.verdict)},
                              {"banners", banners},
                              {"tiles", tiles(result)},
-                             {"scaling", table(scaling_table(result))},
-                             {"budget", table(budget_table(result))},
+                             {"scaling", html_table(scaling_table(result))},
+                             {"budget", html_table(budget_table(result))},
                              {"findings", findings(result)},
-                             {"exchange", table(exchange_table(result))},
-                             {"evaluation", table(evaluation_table(result))},
-                             {"phases", table(phase_table(result))},
+                             {"exchange", html_table(exchange_table(result))},
+                             {"evaluation", html_table(evaluation_table(result))},
+                             {"phases", html_table(phase_table(result))},
                              {"command", pairs(command)},
                              {"machine", pairs(machine_facts(result))},
                              {"options", pairs(json_facts(node.at("config")))},
