@@ -7,23 +7,12 @@
 
 namespace dtrain::report {
 
-namespace {
-
-std::string facts(const std::vector<Fact>& facts) {
-  std::string out = "| | |\n| --- | --- |\n";
-  for (const auto& fact : facts)
-    out += fmt::format("| {} | {} |\n", markdown_escaped(fact.label), markdown_escaped(fact.value));
-  return out + "\n";
-}
-
-}  // namespace
-
 std::string to_markdown(const Result& result) {
   std::string out =
-      fmt::format("## dtrain: {}\n\n", markdown_escaped(result.model.name + ", " + result.options.strategy));
+      fmt::format("## dtrain: {}\n\n", markdown_text(result.model.name + ", " + result.options.strategy));
   if (!result.summary.verdict.empty())
-    out += fmt::format("**{}**\n\n", markdown_escaped(result.summary.verdict));
-  for (const auto& caveat : caveats(result)) out += fmt::format("> {}\n\n", markdown_escaped(caveat));
+    out += fmt::format("**{}**\n\n", markdown_text(result.summary.verdict));
+  for (const auto& caveat : caveats(result)) out += fmt::format("> {}\n\n", markdown_text(caveat));
   out += markdown_table(scaling_table(result));
   out += markdown_table(budget_table(result));
   out += markdown_table(exchange_table(result));
@@ -40,8 +29,8 @@ std::string to_markdown(const Result& result) {
   std::vector<Fact> all = {{"command", result.command}};
   for (const auto& more : {command_facts(result), machine_facts(result)})
     all.insert(all.end(), more.begin(), more.end());
-  out +=
-      fmt::format("<details><summary>What was measured, and on what</summary>\n\n{}</details>\n", facts(all));
+  out += fmt::format("<details><summary>What was measured, and on what</summary>\n\n{}</details>\n",
+                     markdown_facts(all));
   return out;
 }
 
