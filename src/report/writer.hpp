@@ -12,12 +12,13 @@ namespace dtrain::report {
 class Writer {
  public:
   virtual ~Writer() = default;
-  // Fixed: result.json, result.csv, result.md, report.html; empty for console, which makes no file.
+  // Fixed: result.json, result.csv, result.md, report.html, bencher.json, ...; empty for console, which makes
+  // no file.
   virtual std::string file_name() const = 0;
   virtual std::string render(const Result& result) const = 0;
 };
 
-// json, csv, markdown, html, console.
+// console, json, csv, markdown, html; and for services: github-action-benchmark, bencher.
 const Registry<std::shared_ptr<const Writer>>& writers();
 
 }  // namespace dtrain::report

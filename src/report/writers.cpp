@@ -39,6 +39,9 @@ const Registry<std::shared_ptr<const Writer>>& writers() {
     add("csv", "a row a run and round: result.csv", "result.csv", to_csv);
     add("markdown", "tables for a pull request: result.md", "result.md", to_markdown);
     add("html", "charts in one offline file: report.html", "report.html", to_html);
+    add("github-action-benchmark", "for the action of that name: github-action-benchmark.json",
+        "github-action-benchmark.json", to_github_action_benchmark);
+    add("bencher", "Bencher Metric Format: bencher.json", "bencher.json", to_bencher);
     formats.alias("md", "markdown");
     return formats;
   }();

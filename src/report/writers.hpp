@@ -12,4 +12,9 @@ std::string to_markdown(const Result& result);  // fit for a pull request
 std::string to_html(const Result& result);      // one file that needs no network
 std::string to_plain_text(const Result& result);
 
+// For github-action-benchmark, tool customBiggerIsBetter: [{name, unit, value, range, extra}], images/s and
+// scaling efficiency. What is better when smaller would need a second file; Bencher's takes both.
+std::string to_github_action_benchmark(const Result& result);
+std::string to_bencher(const Result& result);  // Bencher Metric Format: {benchmark: {measure: {value, ...}}}
+
 }  // namespace dtrain::report
