@@ -1,0 +1,29 @@
+#pragma once
+
+#include <memory>
+
+#include "compare/comparison.hpp"
+#include "compare/metric.hpp"
+#include "stats/evidence.hpp"
+
+namespace dtrain::compare {
+
+// One configuration as both sides measured it: a run of each result.
+struct Configuration {
+  std::string id;
+  std::vector<std::size_t> base;  // index of the run, by result
+  std::vector<std::size_t> next;
+};
+
+// A finding that waits for its verdict, with the evidence for it; none where there can be no verdict.
+struct OpenFinding {
+  Finding finding;
+  std::unique_ptr<stats::Evidence> evidence;
+  double doubt = 0.0;
+};
+
+// None where neither side has anything to be measured.
+std::optional<OpenFinding> gather(const Side& base, const Side& next, const Configuration& configuration,
+                                  const Registry<Metric>::Entry& metric, const Config& config);
+
+}  // namespace dtrain::compare

@@ -1,0 +1,137 @@
+#include "compare/tables.hpp"
+
+#include <cmath>
+
+#include "base/text.hpp"
+#include "report/format.hpp"
+
+namespace dtrain::compare {
+
+namespace {
+
+std::string number(const Values& values) {
+  if (values.rounds == 0) return "-";
+  return report::rate(values.median);
+}
+
+std::string samples(const Finding& finding) {
+  const auto one = [](const Values& values) {
+    return values.runs > 1 ? fmt::format("{} in {}", values.rounds, values.runs)
+                           : fmt::format("{}", values.rounds);
+  };
+  return one(finding.base) + " / " + one(finding.next);
+}
+
+std::string range(const Finding& finding) {
+  return fmt::format("[{}, {}]", signed_percent(finding.low), signed_percent(finding.high));
+}
+
+std::string found(const Finding& finding) {
+  const double least = finding.judgement.least_found;
+  return least < 1.0 ? report::percent(100.0 * least) : "-";
+}
+
+bool judged(const Finding& finding) { return !finding.arithmetic.empty(); }
+
+std::string how_normalised(const Comparison& comparison) {
+  bool by_round = false;
+  bool by_run = false;
+  for (const auto& finding : comparison.findings) {
+    by_round = by_round || finding.normalisation == Normalisation::by_round;
+    by_run = by_run || finding.normalisation == Normalisation::by_run;
+  }
+  if (!by_round && !by_run) return " Changes are not corrected for the machine's speed.";
+  return fmt::format(
+      " Changes are corrected for the machine's own speed, which a calibration kernel took beside {}.",
+      by_round ? (by_run ? "rounds or runs" : "every round") : "every run");
+}
+
+}  // namespace
+
+std::string signed_percent(double share) {
+  return std::isfinite(share) && std::abs(share) < 1e6 ? fmt::format("{:+.1f} %", 100.0 * share) : "n/a";
+}
+
+std::string describe(const Side& side) {
+  if (side.results.empty()) return side.name;
+  const report::Result& first = side.results.front();
+  const std::string commit = first.build.commit.empty() ? first.build.version : first.build.commit;
+  const std::string more = side.results.size() > 1 ? fmt::format(", {} runs", side.results.size()) : "";
+  return fmt::format("{}: {} of {}{}", side.name, commit, first.created, more);
+}
+
+std::string sentence(const Finding& finding) {
+  std::string text = fmt::format("{} of {}: {}", finding.metric, finding.configuration,
+                                 stats::name(finding.judgement.verdict));
+  if (judged(finding)) {
+    text += fmt::format(", {} {}, base {} {}, new {}", signed_percent(finding.change), range(finding),
+                        number(finding.base), finding.unit, number(finding.next));
+  }
+  return finding.reason.empty() ? text : text + " (" + finding.reason + ")";
+}
+
+report::Table finding_table(const Comparison& comparison) {
+  report::Table table;
+  table.title = "Comparison";
+  table.columns = {{"configuration", false}, {"metric", false}, {"base", true},     {"new", true},
+                   {"rounds", true},         {"change", true},  {"interval", true}, {"verdict", false},
+                   {"would find", true}};
+  for (const auto& finding : comparison.findings) {
+    const bool has = judged(finding);
+    table.rows.push_back({finding.configuration, finding.metric + ", " + finding.unit, number(finding.base),
+                          number(finding.next), samples(finding), has ? signed_percent(finding.change) : "-",
+                          has ? range(finding) : "-", stats::name(finding.judgement.verdict),
+                          found(finding)});
+  }
+  const stats::GateConfig& gate = comparison.config.gate;
+  table.caption = fmt::format(
+      "Base, new: medians as measured. Change: new against base, with its {:g} % interval{}. Worse: a loss "
+      "beyond {:g} %, "
+      "with the chance of a false alarm shared among all answers{}. Would find: the smallest loss that would "
+      "be "
+      "called worse in 8 of 10 measurements like this.{}",
+      100.0 * gate.confidence, comparison.config.paired ? " from pairs" : "", 100.0 * gate.max_regress,
+      gate.looks > 1 ? fmt::format(" and {} looks at the growing evidence", gate.looks) : "",
+      how_normalised(comparison));
+  return table;
+}
+
+report::Table difference_table(const Comparison& comparison) {
+  report::Table table;
+  table.title = "What differs";
+  table.columns = {{"key", false}, {"base", false}, {"new", false}, {"meaning", false}};
+  for (const auto& difference : comparison.differences) {
+    const bool work = difference.kind == Difference::Kind::work;
+    table.rows.push_back(
+        {difference.key, difference.base, difference.next, work ? "other work" : "other way"});
+  }
+  table.caption =
+      "Other work: figures of the two sides cannot be held against each other. Other way: the same work, "
+      "done or "
+      "built differently.";
+  return table;
+}
+
+std::vector<std::string> remarks(const Comparison& comparison) {
+  std::vector<std::string> lines;
+  if (comparison.forced) {
+    lines.emplace_back(
+        "forced: the two sides did not do the same work on the same machine, so that a change may come from "
+        "that");
+  }
+  for (const auto& id : comparison.missing) lines.push_back(id + ": the new side did not measure it");
+  for (const auto& id : comparison.added) lines.push_back(id + ": only the new side measured it; not judged");
+  for (const auto& finding : comparison.findings) {
+    if (!finding.reason.empty()) {
+      lines.push_back(fmt::format("{}, {}: {}", finding.configuration, finding.metric, finding.reason));
+    }
+    for (const auto& doubt : finding.doubts) {
+      lines.push_back(fmt::format("{}, {}: unsteady, interval widened by {}: {}", finding.configuration,
+                                  finding.metric, report::percent(100.0 * doubt.share), doubt.what));
+    }
+  }
+  lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());
+  return lines;
+}
+
+}  // namespace dtrain::compare

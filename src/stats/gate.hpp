@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "stats/evidence.hpp"
+
+namespace dtrain::stats {
+
+enum class Verdict { better, same, worse, cannot_tell };
+std::string name(Verdict verdict);  // better, same, worse, cannot tell
+
+struct GateConfig {
+  double max_regress = 0.05;  // share of a rate that may be lost
+  double confidence = 0.95;   // of the intervals
+  int looks = 1;              // times that evidence that goes on growing is judged, this one included
+};
+
+// One configuration and metric.
+struct Question {
+  const Evidence* evidence = nullptr;
+  double doubt = 0.0;  // share that what made the measurement unsteady may explain, either way
+};
+
+// Changes are shares of the rate, NEW / BASE - 1: below 0 is worse.
+struct Judgement {
+  Verdict verdict = Verdict::cannot_tell;
+  double change = 0.0;
+  double low = 0.0;  // of the interval at GateConfig::confidence, widened by the doubt; may be infinite
+  double high = 0.0;
+  double p_worse = 1.0;           // of the evidence if no more than max_regress was lost
+  double p_adjusted = 1.0;        // for the number of questions
+  double least_found = infinite;  // smallest loss that is called worse in 8 of 10 measurements like this one
+  static constexpr double infinite = 1e300;
+};
+
+// worse: the loss is beyond max_regress, with Holm's correction (1979) for the number of questions, so that
+//        more configurations do not mean more false alarms;
+// better, same: the interval lies wholly on the good side of -max_regress, better if above 0, too. To pass,
+//        each configuration has to show it, which needs no correction;
+// cannot tell: neither.
+// With several looks each gets an equal part of the chance of error (Bonferroni), so that one may stop at
+// any.
+std::vector<Judgement> judge(const std::vector<Question>& questions, const GateConfig& config);
+
+}  // namespace dtrain::stats
