@@ -9,6 +9,7 @@
 #include "comm/exchange.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/zoo.hpp"
+#include "report/files.hpp"
 #include "report/writer.hpp"
 #include "strategy/strategy.hpp"
 #include "train/schedule.hpp"
@@ -311,12 +312,17 @@ void declare_epoch_flags(Flags& flags, Options& options) {
 void declare_output_flags(Flags& flags, Options& options) {
   flags.group("Output");
   flags.path("--out", "DIR", with_default("Folder for the result files", defaults.out), options.out);
-  flags.value("--format", "LIST", fmt::format("Of {} [all]", join(report::writers().names(), ",")),
+  flags.value("--format", "LIST",
+              fmt::format("Of {} [{}]", join(report::writers().names(), ","), join(all_formats(), ",")),
               [&options](const std::string& text) { take_formats(options, text); });
   flags.toggle("--quiet", "No progress, only warnings and results", options.quiet);
 }
 
-std::vector<std::string> all_formats() { return report::writers().names(); }
+std::vector<std::string> all_formats() {
+  std::vector<std::string> formats = report::default_formats();
+  formats.insert(formats.begin(), "console");
+  return formats;
+}
 
 void declare_run_flags(Flags& flags, Options& options, std::string& config_file) {
   flags.group("Output");
