@@ -113,6 +113,7 @@ Parsed parse_arguments(Command& command, const std::vector<std::string>& argumen
     throw usage_error(error.what(), fmt::format("`dtrain {} --help` explains the flags", command.name()));
   }
   refuse_extras(parser, command);
+  command.take_given(parser.flags.given());
   return Parsed::run;
 }
 

@@ -9,6 +9,7 @@
 #include "cli/output.hpp"
 #include "cli/run_in_job.hpp"
 #include "cli/training_flags.hpp"
+#include "cli/tune.hpp"
 #include "measure/protocol.hpp"
 #include "measure/trace.hpp"
 #include "report/files.hpp"
@@ -123,27 +124,37 @@ class BenchCommand final : public Command {
     declare_training_flags(flags, options_);
     declare_data_flags(flags, options_);
     declare_measuring_flags(flags, options_);
+    declare_tune_flag(flags, options_);
     declare_output_flags(flags, options_);
     declare_run_flags(flags, options_, config_file_);
   }
+
+  void take_given(std::set<std::string> flags) override { given_ = std::move(flags); }
 
   ExitCode run(const std::string& command_line) override {
     set_up_log(options_.quiet);
     if (options_.formats.empty()) options_.formats = all_formats();
     const InterruptGuard interrupt;
-    const Session session = open_session(options_, config::make_bench_plan);
-    if (session.job.place.evaluator) return say_evaluator_is_idle(name());
-    if (options_.dry_run) return show_plan(session, describe_rounds(session.options));
-    const auto make = [&](const std::string& run) { return bench_world(session, run, interrupt.stop()); };
-    return run_in_job(session, make, [&] { return lead(session, command_line, interrupt); });
+    Tuning tuning(open_session(options_, config::make_bench_plan), given_);
+    const Session& opened = tuning.opened();
+    if (opened.job.place.evaluator) return say_evaluator_is_idle(name());
+    if (options_.dry_run) return show_plan(opened, describe_rounds(opened.options), tuning.describe());
+    const auto make = [&](const std::string& run) {
+      return bench_world(tuning.session_of(run), run, interrupt.stop());
+    };
+    return run_in_job(opened, make, [&] {
+      if (!tuning.search(command_line, make, interrupt.stop())) return ExitCode::interrupted;
+      return lead(tuning.session(), command_line, interrupt, tuning.note());
+    });
   }
 
  private:
   static ExitCode lead(const Session& session, const std::string& command_line,
-                       const InterruptGuard& interrupt) {
+                       const InterruptGuard& interrupt, const std::string& note) {
     report::Result result = start_result(session, command_line);
     show_header(result, session.plan.runs);
     measure_all(session, result, interrupt.stop());
+    if (!note.empty()) result.samples.runs.back().notes.push_back(note);
     finish_result(result, session);
     deliver(result, true);
     if (interrupt.stopped()) {
@@ -169,6 +180,7 @@ class BenchCommand final : public Command {
 
   config::Options options_;
   std::string config_file_;
+  std::set<std::string> given_;
 };
 
 }  // namespace

@@ -20,6 +20,8 @@ class Command {
   // Of a command that starts another one: takes the words behind `--`, which are not its own flags.
   virtual bool starts_another() const { return false; }
   virtual void take_other(std::vector<std::string> /*words*/) {}
+  // Of a command to which a flag given is not the same as its default left alone: takes Flags::given.
+  virtual void take_given(std::set<std::string> /*flags*/) {}
   // `command_line` runs it again, quoted for a shell. Results go to stdout.
   virtual ExitCode run(const std::string& command_line) = 0;
 };

@@ -8,12 +8,21 @@ namespace dtrain::cli {
 
 std::string listed(const std::vector<std::string>& choices) { return join(choices, "|"); }
 
-FlagEntry& Flags::record(const CLI::Option& option, const std::string& help) {
+FlagEntry& Flags::record(CLI::Option& option, const std::string& help) {
   FlagEntry entry;
   for (const auto& name : option.get_lnames()) entry.names.push_back("--" + name);
   entry.summary = help;
   entries_.push_back(std::move(entry));
+  options_.push_back(&option);
   return entries_.back();
+}
+
+std::set<std::string> Flags::given() const {
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (options_[i]->count() > 0 && !entries_[i].names.empty()) names.insert(entries_[i].names.front());
+  }
+  return names;
 }
 
 CLI::Option& Flags::add_value(const std::string& names, const std::string& placeholder,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -48,15 +49,19 @@ class Flags {
              bool required);
 
   const std::vector<FlagEntry>& entries() const { return entries_; }
+  // After parsing: the first names of flags that were given, on the command line or in a file, whatever their
+  // value.
+  std::set<std::string> given() const;
 
  private:
-  FlagEntry& record(const CLI::Option& option, const std::string& help);
+  FlagEntry& record(CLI::Option& option, const std::string& help);
   CLI::Option& add_value(const std::string& names, const std::string& placeholder, const std::string& help,
                          const TakeText& take);
 
   CLI::App& app_;
   std::string group_ = "Flags";
   std::vector<FlagEntry> entries_;
+  std::vector<const CLI::Option*> options_;  // of entries_, in CLI11's hands
 };
 
 // "a|b|c", for help texts.

@@ -48,8 +48,8 @@ ExitCode say_evaluator_is_idle(const std::string& command) {
   return ExitCode::fine;
 }
 
-ExitCode show_plan(const Session& session, const std::string& work) {
-  if (!session.job.follows()) print_out(describe_plan(session, work));
+ExitCode show_plan(const Session& session, const std::string& work, const std::string& more) {
+  if (!session.job.follows()) print_out(describe_plan(session, work) + more);
   if (!session.job.alone()) leave_job(session.job, session.options.timeout);
   return ExitCode::fine;
 }

@@ -17,8 +17,9 @@ ExitCode run_in_job(const Session& session, const train::MakeWorld& make,
 // A task that TF_CONFIG calls an evaluator has no part in this command.
 ExitCode say_evaluator_is_idle(const std::string& command);
 
-// For --dry-run: shows what would run, where, and in one line (`work`) how much of it; then leaves the job.
-ExitCode show_plan(const Session& session, const std::string& work);
+// For --dry-run: shows what would run, where, and in one line (`work`) how much of it, with `more` below;
+// then leaves the job.
+ExitCode show_plan(const Session& session, const std::string& work, const std::string& more = {});
 
 // The same as text.
 std::string describe_plan(const Session& session, const std::string& work);

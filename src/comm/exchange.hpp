@@ -78,6 +78,10 @@ using ExchangeMaker = std::unique_ptr<Exchange> (*)(const ExchangeConfig&);
 // Usage error, listing what is known, where no exchange has an all-reduce of this name.
 void check_allreduce_algorithm(const std::string& name);
 
+// What --allreduce can choose from, beside auto, where this communicator (a name of exchanges()) carries
+// gradients; empty where it has one way only.
+std::vector<std::string> allreduce_algorithms(const std::string& communicator);
+
 // gloo, mpi
 const Registry<ExchangeMaker>& exchanges();
 

@@ -7,6 +7,10 @@ namespace dtrain::comm {
 
 void check_allreduce_algorithm(const std::string& name) { check_gloo_algorithm(name); }
 
+std::vector<std::string> allreduce_algorithms(const std::string& communicator) {
+  return communicator == "gloo" ? gloo_algorithms().names() : std::vector<std::string>();
+}
+
 const Registry<ExchangeMaker>& exchanges() {
   static const Registry<ExchangeMaker> registry = [] {
     Registry<ExchangeMaker> table("communicator between processes");
