@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace dtrain::history {
@@ -24,16 +26,29 @@ struct ChangePoint {
 inline constexpr std::size_t least_segment = 3;  // results on either side of a change
 inline constexpr double least_change = 0.02;     // the interval lies wholly beyond it
 
-// Oldest first. Binary segmentation: the split in two levels that fits best is a change point if
+// Finds where a series, oldest first, changes its level. Of all ways to cut it in two, the one that fits best
+// is believed if
 //
-// - the step is larger than in 99 % of series of the same length that only scatter (simulated; always the
-//   same numbers). Noise that remembers makes levels of its own, so that the step is held against the noise
-//   that its lag-1 autocorrelation implies, which is corrected for the bias of short series;
-// - two levels fit clearly better than a straight line, so that a drift is no change;
-// - the interval of the change lies wholly beyond `least_change`.
+// - its levels explain more of the scatter than they do in 99 % of series of the same length that only
+//   scatter (simulated; always the same numbers). Noise that remembers makes levels of its own, so that they
+//   are held against the noise that the lag-1 autocorrelation of what is left implies, which is corrected for
+//   the bias of short series;
+// - they fit clearly better than a straight line, so that a drift is no change;
+// - the interval of every change lies wholly beyond `least_change`.
 //
-// Then both sides are searched. What the results' own rounds scatter is the least that noise can be. None in
-// fewer than two segments' results.
-std::vector<ChangePoint> find_change_points(std::span<const Observation> series);
+// Else three levels, then four, are asked the same more sternly: a slip and its repair hide each other from a
+// single cut. Then each segment is searched again. What the results' own rounds scatter is the least that
+// noise can be.
+class ChangePointFinder {
+ public:
+  std::vector<ChangePoint> find(std::span<const Observation> series);
+
+ private:
+  void search(std::span<const double> logs, std::span<const double> own, std::size_t offset,
+              std::vector<ChangePoint>& found);
+  double strength_by_chance(std::size_t n, std::size_t cuts);
+
+  std::map<std::pair<std::size_t, std::size_t>, double> by_chance_;  // of a length and number of cuts
+};
 
 }  // namespace dtrain::history
