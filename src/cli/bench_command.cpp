@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/log.hpp"
+#include "cli/baseline.hpp"
 #include "cli/command.hpp"
 #include "cli/delivery.hpp"
 #include "cli/interrupt.hpp"
@@ -125,6 +126,7 @@ class BenchCommand final : public Command {
     declare_data_flags(flags, options_);
     declare_measuring_flags(flags, options_);
     declare_tune_flag(flags, options_);
+    declare_baseline_flags(flags, options_);
     declare_output_flags(flags, options_);
     declare_run_flags(flags, options_, config_file_);
   }
@@ -151,6 +153,7 @@ class BenchCommand final : public Command {
  private:
   static ExitCode lead(const Session& session, const std::string& command_line,
                        const InterruptGuard& interrupt, const std::string& note) {
+    auto baseline = read_baseline(session.options);
     report::Result result = start_result(session, command_line);
     show_header(result, session.plan.runs);
     measure_all(session, result, interrupt.stop());
@@ -162,7 +165,7 @@ class BenchCommand final : public Command {
       return ExitCode::interrupted;
     }
     require_no_failure(result.samples);
-    return ExitCode::fine;
+    return baseline ? judge_by_baseline(std::move(*baseline), result) : ExitCode::fine;
   }
 
   static void measure_all(const Session& session, report::Result& result, const std::atomic<bool>& stop) {

@@ -34,6 +34,8 @@ std::unique_ptr<Command> make_train_command();
 std::unique_ptr<Command> make_verify_command();
 std::unique_ptr<Command> make_launch_command();
 std::unique_ptr<Command> make_allreduce_command();
+std::unique_ptr<Command> make_compare_command();
+std::unique_ptr<Command> make_ab_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_data_generate_command();
 std::unique_ptr<Command> make_data_fetch_command();

@@ -132,7 +132,7 @@ std::string verdict_arithmetic(const Finding& finding, const stats::GateConfig& 
 }
 
 std::string why_undecided(const Finding& finding, const Config& config) {
-  std::string text = "the interval reaches beyond the limit on both sides: ";
+  std::string text = "the limit lies within the interval: ";
   double doubt = 0.0;
   for (const auto& one : finding.doubts) doubt += one.share;
   if (doubt > config.gate.max_regress)
@@ -146,7 +146,7 @@ std::string why_undecided(const Finding& finding, const Config& config) {
 void decide(std::vector<OpenFinding>& open, const Config& config) {
   std::vector<stats::Question> questions;
   for (const auto& one : open) {
-    if (one.evidence) questions.push_back({one.evidence.get(), one.doubt});
+    if (one.evidence) questions.push_back({one.evidence.get(), one.may_feign, one.may_hide});
   }
   const auto judgements = stats::judge(questions, config.gate);
   std::size_t next = 0;
@@ -156,7 +156,8 @@ void decide(std::vector<OpenFinding>& open, const Config& config) {
     finding.judgement = judgements[next++];
     turn(finding);
     for (const auto& doubt : finding.doubts) {
-      finding.arithmetic.push_back(fmt::format("widened by {:.2f} %: {}", 100.0 * doubt.share, doubt.what));
+      finding.arithmetic.push_back(
+          fmt::format("{:.2f} % of the rate may come from this, {}", 100.0 * doubt.share, doubt.what));
     }
     finding.arithmetic.push_back(verdict_arithmetic(finding, config.gate, questions.size()));
     if (finding.judgement.verdict == Verdict::cannot_tell) finding.reason = why_undecided(finding, config);

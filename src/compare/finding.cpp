@@ -127,26 +127,25 @@ bool any_zero(const std::vector<double>& values) {
   return std::ranges::any_of(values, [](double value) { return !(value > 0.0); });
 }
 
-// The largest of one side's runs, by what caused it: a run that was disturbed disturbs the mean at most by
-// itself.
-void doubt_side(const Side& side, const std::vector<std::size_t>& runs, const RunLogs& logs, const char* who,
-                OpenFinding& open) {
-  double sum = 0.0;
-  stats::Doubt worst;
+struct SideDoubt {
+  double slowed = 0.0;  // share of the side's rate, mean over its runs
+  double sped = 0.0;
+};
+
+SideDoubt doubt_side(const Side& side, const std::vector<std::size_t>& runs, const RunLogs& logs,
+                     const char* who, Finding& finding) {
+  SideDoubt sum;
+  const auto share = 1.0 / static_cast<double>(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
     for (auto& doubt : stats::doubts(run_of(side, runs, i), logs[i], side.results[i].machine.cores)) {
-      sum += doubt.share;
-      if (doubt.share > worst.share) worst = doubt;
-      if (runs.size() == 1)
-        open.finding.doubts.push_back({doubt.share, std::string(who) + ": " + doubt.what});
+      doubt.share *= share;
+      sum.slowed += doubt.share;
+      if (!doubt.only_slows) sum.sped += doubt.share;
+      doubt.what = fmt::format("{}: {}", who, doubt.what);
+      finding.doubts.push_back(std::move(doubt));
     }
   }
-  if (runs.size() > 1 && worst.share > 0.0) {
-    sum /= static_cast<double>(runs.size());
-    open.finding.doubts.push_back(
-        {sum, fmt::format("{}: mean over {} runs; the worst: {}", who, runs.size(), worst.what)});
-  }
-  open.doubt += sum;
+  return sum;
 }
 
 std::string failed(const Side& side, const std::vector<std::size_t>& runs) {
@@ -157,10 +156,12 @@ std::string failed(const Side& side, const std::vector<std::size_t>& runs) {
   return "";
 }
 
+bool any_empty(const std::vector<std::vector<double>>& values) {
+  return std::ranges::any_of(values, [](const auto& run) { return run.empty(); });
+}
+
 std::string why_no_evidence(const std::vector<double>& base, const std::vector<double>& next,
                             const Metric& metric, bool paired) {
-  if (base.empty()) return "the base did not measure it";
-  if (next.empty()) return "the new side did not measure it";
   if (any_zero(base) || any_zero(next)) return "it is 0 on one side, which has no ratio";
   if (paired || !metric.of_rounds) return "";
   const std::size_t fewest = std::min(base.size(), next.size());
@@ -189,8 +190,10 @@ void add_evidence(OpenFinding& open, const Side& base, const Side& next, const C
                                 : stats::unpaired_evidence(logs.base, logs.next, config.between_runs);
   finding.arithmetic = open.evidence->explain();
   if (config.paired) return;  // what disturbs the machine disturbs both of a pair
-  doubt_side(base, configuration.base, logs.base, "base", open);
-  doubt_side(next, configuration.next, logs.next, "new", open);
+  const SideDoubt of_base = doubt_side(base, configuration.base, logs.base, "base", finding);
+  const SideDoubt of_next = doubt_side(next, configuration.next, logs.next, "new", finding);
+  open.may_feign = of_next.slowed + of_base.sped;
+  open.may_hide = of_base.slowed + of_next.sped;
 }
 
 }  // namespace
@@ -214,6 +217,9 @@ std::optional<OpenFinding> gather(const Side& base, const Side& next, const Conf
   if (!finding.reason.empty()) return open;
   const auto nothing = [](double value) { return value == 0.0; };
   if (std::ranges::all_of(all_base, nothing) && std::ranges::all_of(all_next, nothing)) return std::nullopt;
+  if (any_empty(base_values)) finding.reason = "the base did not measure it";
+  if (any_empty(next_values)) finding.reason = "the new side did not measure it";
+  if (!finding.reason.empty()) return open;
   finding.reason = why_no_evidence(all_base, all_next, metric.value, config.paired);
   if (!finding.reason.empty()) return open;
   finding.raw_change = finding.next.median / finding.base.median - 1.0;

@@ -19,7 +19,8 @@ struct Configuration {
 struct OpenFinding {
   Finding finding;
   std::unique_ptr<stats::Evidence> evidence;
-  double doubt = 0.0;
+  double may_feign = 0.0;  // as of stats::Question
+  double may_hide = 0.0;
 };
 
 // None where neither side has anything to be measured.

@@ -13,9 +13,9 @@ std::string to_markdown(const Comparison& comparison) {
   out += report::markdown_table(finding_table(comparison));
   out += report::markdown_list("Remarks", remarks(comparison));
   out += report::markdown_table(difference_table(comparison));
-  return out + fmt::format(
-                   "<details><summary>What was compared</summary>\n\n- base {}\n- new {}\n\n</details>\n",
-                   markdown_text(describe(comparison.base)), markdown_text(describe(comparison.next)));
+  return out +
+         fmt::format("<details><summary>What was compared</summary>\n\n- base {}\n- new {}\n\n</details>\n",
+                     markdown_text(describe(comparison.base)), markdown_text(describe(comparison.next)));
 }
 
 }  // namespace dtrain::compare

@@ -33,6 +33,11 @@ std::string found(const Finding& finding) {
 
 bool judged(const Finding& finding) { return !finding.arithmetic.empty(); }
 
+std::string doubt_in_words(const stats::Doubt& doubt) {
+  return fmt::format("{}, which may have cost it up to {}{}", doubt.what,
+                     report::percent(100.0 * doubt.share), doubt.only_slows ? "" : " or gained it as much");
+}
+
 std::string how_normalised(const Comparison& comparison) {
   bool by_round = false;
   bool by_run = false;
@@ -71,21 +76,24 @@ std::string sentence(const Finding& finding) {
 }
 
 report::Table finding_table(const Comparison& comparison) {
+  const bool one_metric = comparison.config.metrics.size() == 1;
   report::Table table;
-  table.title = "Comparison";
-  table.columns = {{"configuration", false}, {"metric", false}, {"base", true},     {"new", true},
-                   {"rounds", true},         {"change", true},  {"interval", true}, {"verdict", false},
-                   {"would find", true}};
+  table.title = one_metric ? "Comparison by " + comparison.config.metrics.front() : "Comparison";
+  table.columns = {{"configuration", false}, {"base", true},     {"new", true},      {"rounds", true},
+                   {"change", true},         {"interval", true}, {"verdict", false}, {"would find", true}};
+  if (!one_metric) table.columns.insert(table.columns.begin() + 1, {"metric", false});
   for (const auto& finding : comparison.findings) {
     const bool has = judged(finding);
-    table.rows.push_back({finding.configuration, finding.metric + ", " + finding.unit, number(finding.base),
-                          number(finding.next), samples(finding), has ? signed_percent(finding.change) : "-",
-                          has ? range(finding) : "-", stats::name(finding.judgement.verdict),
-                          found(finding)});
+    auto& row = table.rows.emplace_back(std::vector<std::string>{
+        finding.configuration, number(finding.base), number(finding.next), samples(finding),
+        has ? signed_percent(finding.change) : "-", has ? range(finding) : "-",
+        stats::name(finding.judgement.verdict), found(finding)});
+    if (!one_metric) row.insert(row.begin() + 1, finding.metric);
   }
   const stats::GateConfig& gate = comparison.config.gate;
   table.caption = fmt::format(
-      "Base, new: medians as measured. Change: new against base, with its {:g} % interval{}. Worse: a loss "
+      "Base, new: medians as measured. Change: new against base, with its {:g} % interval{}, widened by what "
+      "may have disturbed a side. Worse: a loss "
       "beyond {:g} %, "
       "with the chance of a false alarm shared among all answers{}. Would find: the smallest loss that would "
       "be "
@@ -122,12 +130,11 @@ std::vector<std::string> remarks(const Comparison& comparison) {
   for (const auto& id : comparison.missing) lines.push_back(id + ": the new side did not measure it");
   for (const auto& id : comparison.added) lines.push_back(id + ": only the new side measured it; not judged");
   for (const auto& finding : comparison.findings) {
-    if (!finding.reason.empty()) {
-      lines.push_back(fmt::format("{}, {}: {}", finding.configuration, finding.metric, finding.reason));
-    }
-    for (const auto& doubt : finding.doubts) {
-      lines.push_back(fmt::format("{}, {}: unsteady, interval widened by {}: {}", finding.configuration,
-                                  finding.metric, report::percent(100.0 * doubt.share), doubt.what));
+    std::vector<std::string> parts;
+    if (!finding.reason.empty()) parts.push_back(finding.reason);
+    for (const auto& doubt : finding.doubts) parts.push_back(doubt_in_words(doubt));
+    if (!parts.empty()) {
+      lines.push_back(fmt::format("{}, {}: {}", finding.configuration, finding.metric, join(parts, "; ")));
     }
   }
   lines.insert(lines.end(), comparison.notes.begin(), comparison.notes.end());

@@ -25,6 +25,7 @@ void doubt_drift(std::span<const double> logs, std::vector<Doubt>& out) {
   if (std::abs(drift) <= drift_limit) return;
   out.push_back(
       {.share = 0.5 * std::abs(drift),
+       .only_slows = false,
        .what = fmt::format("its rate drifts by {:+.1f} % from the first to the last round", 100.0 * drift)});
 }
 

@@ -10,7 +10,8 @@ namespace dtrain::stats {
 
 // Something seen beside the measurement that may have changed its rate, and by how much at most.
 struct Doubt {
-  double share = 0.0;  // of the rate; 1 = it says nothing
+  double share = 0.0;      // of the rate; 1 = it says nothing
+  bool only_slows = true;  // else it may have made the run look faster as well
   std::string what;
 };
 

@@ -21,12 +21,12 @@ Judgement measure(const Question& question, const GateConfig& config, double con
   Judgement judgement;
   judgement.change = share(evidence.estimate());
   const Bounds shown = evidence.interval(confidence);
-  judgement.low = share(shown.low) - question.doubt;
-  judgement.high = share(shown.high) + question.doubt;
-  judgement.p_worse = evidence.p_below(log_of_loss(config.max_regress + question.doubt));
+  judgement.low = share(shown.low) - question.may_hide;
+  judgement.high = share(shown.high) + question.may_feign;
+  judgement.p_worse = evidence.p_below(log_of_loss(config.max_regress + question.may_feign));
   const double half = 0.5 * (shown.high - shown.low);
   if (std::isfinite(half)) {
-    const double found = log_of_loss(config.max_regress + question.doubt) - power_of_half * half;
+    const double found = log_of_loss(config.max_regress + question.may_feign) - power_of_half * half;
     judgement.least_found = -share(found);
   }
   return judgement;

@@ -20,14 +20,16 @@ struct GateConfig {
 // One configuration and metric.
 struct Question {
   const Evidence* evidence = nullptr;
-  double doubt = 0.0;  // share that what made the measurement unsteady may explain, either way
+  double may_feign = 0.0;  // share that the new side may have lost to what made the measurement unsteady
+  double may_hide = 0.0;   // share that the base may have lost to it, so that a loss does not show
 };
 
 // Changes are shares of the rate, NEW / BASE - 1: below 0 is worse.
 struct Judgement {
   Verdict verdict = Verdict::cannot_tell;
   double change = 0.0;
-  double low = 0.0;  // of the interval at GateConfig::confidence, widened by the doubt; may be infinite
+  double low = 0.0;  // of the interval at GateConfig::confidence, widened by what it may feign and hide; may
+                     // be infinite
   double high = 0.0;
   double p_worse = 1.0;           // of the evidence if no more than max_regress was lost
   double p_adjusted = 1.0;        // for the number of questions
