@@ -1,0 +1,48 @@
+#pragma once
+
+#include <vector>
+
+#include "predict/setup.hpp"
+
+namespace dtrain::predict {
+
+// A measured N as the model sees it: one value for each part.
+struct Observation {
+  Placement placement;
+  double replica_images = 0.0;
+  Parts parts;
+  double spread = 0.0;  // standard error of the computation, as a share of it
+};
+
+// Seconds of a step that a replica computes.
+//
+// Replicas that share places (cores) take as many times as long. What is left after that division is, under
+// weak scaling, a function of how many places of a host are in use, because replicas share its memory:
+// measured where that many were, the line through what was measured where they were not - if it rises by more
+// than twice its error - and the same from the last place on. Under strong scaling it is a fixed part and a
+// part for every image.
+class Computation {
+ public:
+  Computation(const Setup& setup, const std::vector<Observation>& observations);
+
+  double seconds(const Setup& setup, const Placement& placement, double replica_images) const;
+  double backward_share() const { return backward_share_; }
+
+ private:
+  struct Used {
+    double places = 0.0;
+    double seconds = 0.0;
+    double weight = 0.0;
+    double error = 0.0;
+  };
+  void fit_use(const Setup& setup, const std::vector<Observation>& observations);
+  double by_use(double places) const;
+
+  std::vector<Used> used_;  // ascending in places
+  double slope_ = 0.0;      // seconds for another place in use, beyond what was measured
+  double fixed_ = 0.0;      // strong scaling: seconds
+  double an_image_ = 0.0;   // strong scaling: seconds
+  double backward_share_ = 0.0;
+};
+
+}  // namespace dtrain::predict

@@ -1,0 +1,127 @@
+#include "predict/forecast.hpp"
+
+#include <cmath>
+
+namespace dtrain::predict {
+
+namespace {
+
+constexpr double far_beyond = 4.0;     // times the largest measured N
+constexpr double error_between = 0.5;  // share of the leave-one-out error that counts among measured N
+constexpr double part_that_limits = 0.1;
+
+std::string limit_of(const Parts& parts, double ideal, bool shares) {
+  const double slower = parts.computation - ideal;
+  const std::pair<double, const char*> all[] = {{parts.communication, "communication"},
+                                                {parts.stragglers, "stragglers"},
+                                                {slower, shares ? "shared places" : "slower computation"}};
+  const auto* most = std::max_element(std::begin(all), std::end(all));
+  return most->first >= part_that_limits * parts.step() ? most->second : "";
+}
+
+}  // namespace
+
+Forecast::Forecast(const Setup& setup, const Measured& measured)
+    : setup_(&setup),
+      measured_(&measured),
+      maximum_(measured.noise),
+      observations_(observe(measured)),
+      choice_(choose_law(setup, maximum_, observations_)),
+      widen_(widening(measured.rounds)) {
+  models_.emplace_back(setup, choice_.best.law, maximum_, observations_);
+  for (const auto& other : choice_.others) models_.emplace_back(setup, other.law, maximum_, observations_);
+  if (setup.link) {
+    for (auto& model : models_) model.use_link(*setup.link);
+  }
+  if (measured.rounds > 1) draws_ = draw_models(setup, choice_.best.law, maximum_, measured);
+}
+
+Parts Forecast::parts(const Exchange& exchange, int replicas) const {
+  return model().step(*setup_, exchange, replicas);
+}
+
+double Forecast::ideal(int replicas) const {
+  const double alone = model().step(*setup_, setup_->target_exchange, 1).step();
+  return alone * setup_->images(replicas) / replicas / setup_->images(1);
+}
+
+double Forecast::step_of(const StepModel& model, int replicas) const {
+  return model.step(*setup_, setup_->target_exchange, replicas).step();
+}
+
+double Forecast::efficiency_of(const StepModel& model, int replicas) const {
+  const double alone = step_of(model, 1);
+  const double step = step_of(model, replicas);
+  return step > 0.0 ? alone * setup_->images(replicas) / (setup_->images(1) * replicas * step) : 0.0;
+}
+
+// Grows with every doubling beyond the largest measured N.
+double Forecast::error_at(int replicas) const {
+  const double beyond = std::log2(static_cast<double>(replicas) / setup_->largest.replicas);
+  return choice_.best.worst * (beyond <= 0.0 ? error_between : std::max(1.0, beyond));
+}
+
+Range Forecast::range(Quantity quantity, int replicas, bool by_error) const {
+  Range range;
+  range.value = (this->*quantity)(model(), replicas);
+  std::vector<double> drawn;
+  drawn.reserve(draws_.size());
+  for (const auto& model : draws_) drawn.push_back((this->*quantity)(model, replicas));
+  const Spread spread = spread_of(std::move(drawn), range.value, widen_);
+  const double error = by_error ? error_at(replicas) : 0.0;
+  range.low = range.value * std::exp(-std::hypot(std::log(spread.low), error));
+  range.high = range.value * std::exp(std::hypot(std::log(spread.high), error));
+  for (const auto& model : models_) {
+    range.low = std::min(range.low, (this->*quantity)(model, replicas));
+    range.high = std::max(range.high, (this->*quantity)(model, replicas));
+  }
+  return range;
+}
+
+Distance Forecast::distance_of(int replicas) const {
+  for (const auto& point : measured_->points) {
+    if (point.placement.replicas == replicas) return Distance::measured;
+  }
+  const int largest = setup_->largest.replicas;
+  if (replicas < largest) return Distance::between;
+  return replicas <= far_beyond * largest ? Distance::extrapolated : Distance::far;
+}
+
+Estimate Forecast::estimate(int replicas) const {
+  Estimate estimate;
+  estimate.replicas = replicas;
+  estimate.placement = setup_->place_replicas(replicas);
+  estimate.distance = distance_of(replicas);
+  estimate.shares = setup_->load(estimate.placement) > 1.0;
+  estimate.parts = parts(setup_->target_exchange, replicas);
+  estimate.ideal = ideal(replicas);
+  estimate.step = range(&Forecast::step_of, replicas, true);
+  const double images = setup_->images(replicas);
+  estimate.images_per_second = {images / estimate.step.value, images / estimate.step.high,
+                                images / estimate.step.low};
+  estimate.efficiency = range(&Forecast::efficiency_of, replicas, replicas > 1);
+  estimate.limit = limit_of(estimate.parts, estimate.ideal, estimate.shares);
+  return estimate;
+}
+
+Range Forecast::gain(const Exchange& exchange, int replicas) const {
+  const auto factor = [&](const StepModel& model) {
+    const double before = step_of(model, replicas);
+    const double after = model.step(*setup_, exchange, replicas).step();
+    return after > 0.0 ? before / after : 1.0;
+  };
+  Range gain{.value = factor(model()), .low = 0.0, .high = 0.0};
+  std::vector<double> drawn;
+  drawn.reserve(draws_.size());
+  for (const auto& model : draws_) drawn.push_back(factor(model));
+  const Spread spread = spread_of(std::move(drawn), gain.value, widen_);
+  gain.low = gain.value * spread.low;
+  gain.high = gain.value * spread.high;
+  for (const auto& model : models_) {
+    gain.low = std::min(gain.low, factor(model));
+    gain.high = std::max(gain.high, factor(model));
+  }
+  return gain;
+}
+
+}  // namespace dtrain::predict

@@ -1,0 +1,128 @@
+#include "predict/outlook.hpp"
+
+#include <array>
+
+#include "model/zoo.hpp"
+
+namespace dtrain::predict {
+
+namespace {
+
+constexpr double tenth = 0.1;
+constexpr double worth_telling = 1.01;
+
+struct Share {
+  std::string name;
+  double (*seconds)(const Parts& parts, double ideal) = nullptr;
+};
+
+std::array<Share, 3> shares(const Setup& setup) {
+  const std::string slower = setup.strong ? "fixed costs of a step"
+                             : setup.link ? "slower computation"
+                                          : fmt::format("replicas that share {}s or memory", setup.place);
+  return {Share{"communication", [](const Parts& p, double) { return p.communication; }},
+          Share{"stragglers", [](const Parts& p, double) { return p.stragglers; }},
+          Share{slower, [](const Parts& p, double ideal) { return p.computation - ideal; }}};
+}
+
+// The smallest N from 2 to `most` for which `holds`, which is expected to hold for all larger N then.
+template <class Holds>
+std::optional<int> first(int most, const Holds& holds) {
+  int high = 2;
+  while (high < most && !holds(high)) high = high > most / 2 ? most : 2 * high;
+  if (high > most || !holds(high)) return std::nullopt;
+  int low = std::max(2, high / 2);
+  if (holds(low)) return low;
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    (holds(middle) ? high : low) = middle;
+  }
+  return high;
+}
+
+std::vector<Exchange> other_buckets(const Setup& setup, const model::Model& model,
+                                    std::vector<double>& sizes) {
+  std::vector<Exchange> all;
+  for (const double megabytes : {0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 25.0, 50.0, 100.0}) {
+    Exchange exchange = setup.target_exchange;
+    exchange.buckets = buckets_of(model, megabytes);
+    const bool same = exchange.buckets.size() == setup.target_exchange.buckets.size();
+    const bool again = !all.empty() && all.back().buckets.size() == exchange.buckets.size();
+    if (same || again) continue;
+    all.push_back(std::move(exchange));
+    sizes.push_back(megabytes);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Limit> find_limits(const Forecast& forecast) {
+  const Setup& setup = forecast.setup();
+  const int most = setup.strong ? static_cast<int>(setup.global_images) : largest_replicas;
+  std::vector<Limit> limits;
+  for (const auto& share : shares(setup)) {
+    const auto takes = [&](int n, auto limit) {
+      const Parts parts = forecast.parts(setup.target_exchange, n);
+      const double ideal = forecast.ideal(n);
+      return share.seconds(parts, ideal) >= limit(parts, ideal);
+    };
+    Limit limit{.part = share.name, .tenth = {}, .overtakes = {}};
+    limit.tenth =
+        first(most, [&](int n) { return takes(n, [](const Parts& p, double) { return tenth * p.step(); }); });
+    if (limit.tenth) {
+      limit.overtakes =
+          first(most, [&](int n) { return takes(n, [](const Parts&, double ideal) { return ideal; }); });
+    }
+    limits.push_back(std::move(limit));
+  }
+  std::stable_sort(limits.begin(), limits.end(), [](const Limit& a, const Limit& b) {
+    return a.tenth.value_or(largest_replicas + 1) < b.tenth.value_or(largest_replicas + 1);
+  });
+  return limits;
+}
+
+std::vector<Gain> find_gains(const Forecast& forecast, const report::Result& result, const std::string& model,
+                             int replicas) {
+  const Setup& setup = forecast.setup();
+  std::vector<Gain> gains;
+  const auto add = [&](const std::string& change, const Exchange& exchange, const std::string& remark) {
+    Gain gain{change, forecast.gain(exchange, replicas), remark};
+    if (gain.factor.value >= worth_telling) gains.push_back(std::move(gain));
+  };
+  const auto* known = model::zoo().find(model);
+  if (setup.exchange.overlap && known != nullptr) {
+    std::vector<double> sizes;
+    const auto exchanges = other_buckets(setup, known->value(), sizes);
+    for (std::size_t i = 0; i < exchanges.size(); ++i) {
+      add(fmt::format("--bucket-mb {:g}", sizes[i]), exchanges[i], "");
+    }
+  }
+  if (setup.can_overlap && !setup.exchange.overlap) {
+    Exchange exchange = setup.target_exchange;
+    exchange.overlap = true;
+    add("without --no-overlap", exchange, "as if the exchange took no cores from the backward pass");
+  }
+  if (result.device != "cuda") {
+    for (const int steps : {4, 16}) {
+      if (steps <= setup.exchange.sync_every || setup.compresses) continue;
+      Exchange exchange = setup.target_exchange;
+      exchange.sync_every = steps;
+      exchange.overlap = false;
+      double bytes = 0.0;
+      for (const auto& bucket : exchange.buckets) bytes += bucket.bytes;
+      exchange.buckets = one_bucket(bytes);
+      add(fmt::format("--sync-every {}", steps), exchange, "what it costs in convergence is not in this");
+    }
+  }
+  if (setup.place_replicas(replicas).workers > 1 && !setup.compresses && setup.exchange.sync_every == 1) {
+    Exchange exchange = setup.target_exchange;
+    exchange.sent_share = 0.5;
+    add("--compress bf16", exchange, "the time that compressing takes is not in this");
+  }
+  std::stable_sort(gains.begin(), gains.end(),
+                   [](const Gain& a, const Gain& b) { return a.factor.value > b.factor.value; });
+  return gains;
+}
+
+}  // namespace dtrain::predict

@@ -1,0 +1,190 @@
+#include "predict/setup.hpp"
+
+#include <cmath>
+
+#include "base/error.hpp"
+#include "model/flops.hpp"
+#include "model/zoo.hpp"
+
+namespace dtrain::predict {
+
+namespace {
+
+void set_places(Setup& setup, const report::Result& result, const Measured& measured) {
+  const bool gpus = result.device == "cuda";
+  const int all = gpus ? static_cast<int>(result.machine.devices.size())
+                       : result.machine.cores / std::max(1, result.options.threads_per_replica);
+  setup.place = gpus ? "GPU" : "core";
+  setup.places = std::max(1, all);
+  // A CPU quota, or workers that each count the same cores: replicas then share before the cores are used up.
+  int most = 1;
+  bool shared = false;
+  for (const auto& point : measured.points) {
+    if (!point.simulated) most = std::max(most, point.placement.per_host());
+    shared = shared || (point.simulated && point.placement.per_host() <= setup.places);
+  }
+  if (shared) setup.places = most;
+}
+
+double share_sent(const report::Result& result, const Point& point) {
+  for (const auto& run : result.samples.runs) {
+    if (run.plan.id != point.run || run.bytes_uncompressed == 0 || run.bytes_sent == 0) continue;
+    return static_cast<double>(run.bytes_sent) / static_cast<double>(run.bytes_uncompressed);
+  }
+  return 1.0;
+}
+
+void set_exchange(Setup& setup, const report::Result& result, const Measured& measured) {
+  const auto& options = result.options;
+  setup.compresses = options.compress != "none";
+  setup.can_overlap = (setup.largest.workers > 1 || result.device == "cuda") && options.sync_every == 1;
+  Exchange& exchange = setup.exchange;
+  exchange.overlap = setup.can_overlap && options.overlap;
+  exchange.sync_every = options.sync_every;
+  exchange.sent_share = share_sent(result, measured.points.back());
+  const auto* known = model::zoo().find(result.model.name);
+  if (known != nullptr && options.sync_every == 1) {
+    exchange.buckets = buckets_of(known->value(), options.bucket_mb);
+  } else {
+    exchange.buckets = one_bucket(static_cast<double>(result.model.parameters) * sizeof(float));
+  }
+}
+
+void set_target(Setup& setup, const report::Result& result, const std::string& name) {
+  setup.target_exchange = setup.exchange;
+  if (name.empty() || name == result.model.name) return;
+  const model::Model target = model::zoo().at(name).value();
+  setup.another_model = true;
+  if (!(result.model.training_flops_per_image > 0.0)) {
+    throw usage_error(
+        fmt::format("--model {}: the result does not say how many operations its own model takes", name),
+        "leave --model out, or measure again");
+  }
+  setup.target_work = model::training_flops(target) / result.model.training_flops_per_image;
+  setup.target_exchange.buckets =
+      setup.exchange.sync_every == 1
+          ? buckets_of(target, result.options.bucket_mb)
+          : one_bucket(static_cast<double>(target.parameter_count) * sizeof(float));
+  setup.notes.push_back(fmt::format(
+      "{} was not measured: its computation is that of {} x {:.3g}, by operations an image, as if both "
+      "used the device equally well; a coarse guess",
+      name, result.model.name, setup.target_work));
+}
+
+std::vector<LevelLaw> spanning_laws(const report::Result& result, bool& known) {
+  const auto& options = result.options;
+  const std::string& algorithm = options.allreduce;
+  known = true;
+  if (algorithm == "ring" || algorithm == "ring_chunked") return {ring()};
+  if (algorithm == "halving_doubling") return {halving_doubling()};
+  const bool cpu = result.device != "cuda";
+  if (cpu && (options.comm == "auto" || options.comm == "gloo")) {
+    return {as_gloo_chooses(), ring(), tree(), halving_doubling()};
+  }
+  known = false;
+  return {ring(), tree(), halving_doubling()};
+}
+
+void set_laws(Setup& setup, const report::Result& result) {
+  const bool cpu = result.device != "cuda";
+  setup.local_laws =
+      cpu ? std::vector<LevelLaw>{shared_memory(), ring(), tree()} : std::vector<LevelLaw>{ring(), tree()};
+  setup.spanning_laws = spanning_laws(result, setup.law_known);
+  if (setup.link) {  // another link, and perhaps another library
+    setup.spanning_laws = {ring(), tree(), halving_doubling()};
+    setup.law_known = false;
+  }
+}
+
+// Sweeps that tell something of the levels that there are.
+void take_sweeps(Setup& setup, const std::vector<Sweep>& sweeps) {
+  for (const auto& sweep : sweeps) {
+    if (sweep.ranks == 1) {
+      setup.notes.push_back(sweep.file + ": not used, for one rank has nobody to exchange with");
+    } else if (sweep.compress != "none") {
+      setup.notes.push_back(sweep.file + ": not used, for it was compressed");
+    } else {
+      setup.sweeps.push_back(sweep);
+    }
+  }
+  const auto any = [&](auto tells) { return std::any_of(setup.sweeps.begin(), setup.sweeps.end(), tells); };
+  const bool spanning = any([](const Sweep& sweep) { return sweep.workers > 1; });
+  if (setup.largest.workers > 1 && !spanning && !setup.sweeps.empty()) {
+    setup.notes.emplace_back(
+        "the sweeps of one process are not used: they say nothing of the link among workers");
+    setup.sweeps.clear();
+  }
+  setup.runs_tell_local =
+      setup.largest.per_worker() > 1 && !any([](const Sweep& sweep) { return sweep.ranks > sweep.workers; });
+}
+
+void require_collective(const report::Result& result) {
+  if (result.options.strategy != "parameter-server") return;
+  throw usage_error(
+      "--strategy parameter-server: a prediction is of strategies that sum gradients by all-reduce, and "
+      "this result was measured with parameter servers",
+      "give a result of --strategy mirrored or multi-worker");
+}
+
+void require_images(const Setup& setup, const Request& request) {
+  if (!setup.strong) return;
+  for (const int n : request.replicas) {
+    if (n <= setup.global_images) continue;
+    throw usage_error(
+        fmt::format("--replicas {}: a global batch of {:.0f} images leaves none for some of them", n,
+                    setup.global_images),
+        fmt::format("ask for {:.0f} at most, or measure with --scaling weak", setup.global_images));
+  }
+}
+
+}  // namespace
+
+double Setup::load(const Placement& placement) const {
+  return std::max(1.0, static_cast<double>(placement.per_host()) / places);
+}
+
+Placement Setup::place_replicas(int replicas) const {
+  const auto groups = [&](int each) { return (replicas + each - 1) / each; };
+  if (link) {
+    const int hosts = groups(per_host.value_or(1));
+    return {.replicas = replicas, .workers = hosts, .hosts = hosts};
+  }
+  if (largest.workers == 1) return {.replicas = replicas, .workers = 1, .hosts = 1};
+  return {.replicas = replicas,
+          .workers = groups(largest.per_worker()),
+          .hosts = largest.hosts == 1 ? 1 : groups(largest.per_host())};
+}
+
+double Setup::images_of_replica(int replicas) const {
+  return strong ? std::ceil(global_images / replicas) : replica_images;
+}
+
+double Setup::images(int replicas) const { return strong ? global_images : replica_images * replicas; }
+
+Setup make_setup(const report::Result& result, const Measured& measured, const Request& request) {
+  require_collective(result);
+  Setup setup;
+  const Point& largest = measured.points.back();
+  setup.strong = result.scaling == config::Scaling::strong;
+  setup.global_images = largest.images;
+  setup.replica_images = largest.images / largest.placement.replicas;
+  setup.accumulate = std::max(1, result.options.accumulate);
+  setup.largest = largest.placement;
+  setup.link = request.link;
+  take_sweeps(setup, request.sweeps);
+  set_places(setup, result, measured);
+  if (request.link) {
+    int most = 1;
+    for (const auto& point : measured.points) {
+      if (setup.load(point.placement) <= 1.0) most = std::max(most, point.placement.per_host());
+    }
+    setup.per_host = request.per_host.value_or(most);
+  }
+  set_exchange(setup, result, measured);
+  set_target(setup, result, request.model);
+  set_laws(setup, result);
+  require_images(setup, request);
+  return setup;
+}
+
+}  // namespace dtrain::predict

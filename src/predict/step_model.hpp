@@ -1,0 +1,44 @@
+#pragma once
+
+#include <vector>
+
+#include "predict/communication.hpp"
+#include "predict/computation.hpp"
+#include "predict/expected_maximum.hpp"
+
+namespace dtrain::predict {
+
+// What a step of N replicas takes: computation + waiting for the last of them + communication that nothing
+// hides.
+//
+// Waiting is computation x width x (what the largest of N draws is above their mean); the draws are steps of
+// one rank alone, and the width is what was measured of waiting at every N against that.
+class StepModel {
+ public:
+  StepModel(const Setup& setup, const Law& law, const ExpectedMaximum& maximum,
+            const std::vector<Observation>& observations);
+
+  // As the runs were: the same model and link.
+  Parts measured_step(const Setup& setup, const Placement& placement, double replica_images) const;
+  // As asked: another model or link.
+  Parts step(const Setup& setup, const Exchange& exchange, int replicas) const;
+
+  void use_link(const Link& link) { communication_.use_link(link); }
+  // What another model's computation is off by, as a factor.
+  void stretch_computation(double factor) { stretch_ = factor; }
+
+  const Communication& communication() const { return communication_; }
+  double width() const { return width_; }
+
+ private:
+  Parts at(const Setup& setup, const Exchange& exchange, const Placement& placement, double replica_images,
+           double work) const;
+
+  Computation computation_;
+  Communication communication_;
+  const ExpectedMaximum* maximum_;
+  double width_ = 0.0;
+  double stretch_ = 1.0;
+};
+
+}  // namespace dtrain::predict
