@@ -36,6 +36,7 @@ std::unique_ptr<Command> make_launch_command();
 std::unique_ptr<Command> make_allreduce_command();
 std::unique_ptr<Command> make_compare_command();
 std::unique_ptr<Command> make_ab_command();
+std::unique_ptr<Command> make_predict_command();
 std::unique_ptr<Command> make_report_command();
 std::unique_ptr<Command> make_data_generate_command();
 std::unique_ptr<Command> make_data_fetch_command();

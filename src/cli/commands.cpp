@@ -11,6 +11,7 @@ std::vector<std::unique_ptr<Command>> make_commands() {
   commands.push_back(make_allreduce_command());
   commands.push_back(make_compare_command());
   commands.push_back(make_ab_command());
+  commands.push_back(make_predict_command());
   commands.push_back(make_report_command());
   commands.push_back(make_data_generate_command());
   commands.push_back(make_data_fetch_command());

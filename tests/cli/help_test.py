@@ -6,7 +6,7 @@ import subprocess
 
 from program import PROGRAM, ProgramTest
 
-COMMANDS = ["bench", "train", "verify", "report", "launch", "allreduce", "data generate", "data fetch", "data inspect", "info", "completion"]
+COMMANDS = ["bench", "train", "verify", "predict", "report", "launch", "allreduce", "data generate", "data fetch", "data inspect", "info", "completion"]
 
 
 class Help(ProgramTest):
