@@ -94,7 +94,9 @@ std::vector<Fact> json_facts(const Json& object) {
 
 }  // namespace
 
-std::string to_html(const Result& result) {
+std::string to_html(const Result& result) { return to_html(result, {}); }
+
+std::string to_html(const Result& result, const HtmlPart& more) {
   const Json node = to_node(result);
   std::string banners;
   for (const auto& caveat : caveats(result)) {
@@ -123,7 +125,8 @@ std::string to_html(const Result& result) {
                              {"data", script_data(node)},
                              {"style", std::string(assets::style)},
                              {"chart_js", std::string(assets::chart_js)},
-                             {"script", std::string(assets::script)}});
+                             {"more", more.section},
+                             {"script", page_script(std::string(assets::script) + more.script)}});
 }
 
 }  // namespace dtrain::report

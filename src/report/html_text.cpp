@@ -1,5 +1,7 @@
 #include "report/html_text.hpp"
 
+#include "report/html_assets.hpp"
+
 namespace dtrain::report {
 
 std::string html_escaped(const std::string& text) {
@@ -58,6 +60,10 @@ std::string html_table(const Table& table) {
   }
   return out + fmt::format("</tbody></table></div><p class=\"caption\">{}</p></section>",
                            html_escaped(table.caption));
+}
+
+std::string page_script(const std::string& makers) {
+  return std::string(assets::charts) + makers + "dtrainCharts.start();\n";
 }
 
 std::string fill(std::string_view page, const std::map<std::string_view, std::string>& values) {

@@ -18,6 +18,9 @@ std::string script_data(const Json& json);
 
 std::string html_table(const Table& table);  // a card; nothing for a table without rows
 
+// All of a page's own JavaScript: what the charts share, these makers of charts, and the start.
+std::string page_script(const std::string& makers);
+
 // Replaces each {{name}} once, in one pass: what is put in is never searched again. std::out_of_range for a
 // name that has no value.
 std::string fill(std::string_view page, const std::map<std::string_view, std::string>& values);
