@@ -13,11 +13,12 @@ namespace dtrain::stats {
 namespace {
 
 constexpr double floor_of_step = 0.02;
+constexpr double above_chance = 0.25;  // of the way from chance to all steps
 constexpr double consistent_rounds = 0.9;
-constexpr double signal_to_noise = 3.0;
+constexpr double signal_to_noise = 2.0;
 constexpr double deviation_of_normal = 1.4826;  // standard deviation / median absolute deviation
-constexpr int rounds_to_judge_noise = 3;
-constexpr double floor_of_step_few_rounds = 0.05;
+constexpr int rounds_to_judge_noise = 5;
+constexpr double floor_of_step_few_rounds = 0.2;
 constexpr double last_share_few_rounds = 0.9;
 
 using Rounds = std::vector<const measure::RoundSample*>;
@@ -35,23 +36,30 @@ Rounds rounds_with_arrivals(const measure::RunSamples& run) {
 }
 
 template <class Value>
-std::vector<double> of_others(const measure::RoundSample& round, std::size_t rank, Value value) {
-  std::vector<double> values;
+double beyond_others(const measure::RoundSample& round, std::size_t rank, Value value) {
+  std::vector<double> others;
   for (std::size_t other = 0; other < round.ranks.size(); ++other) {
-    if (other != rank) values.push_back(value(round.ranks[other]));
+    if (other != rank) others.push_back(value(round.ranks[other]));
   }
-  return values;
+  return value(round.ranks[rank]) - median(std::move(others));
 }
 
-// How far the other ranks lie apart; typical over rounds.
-double spread_of_others(const Rounds& rounds, std::size_t rank) {
-  std::vector<double> spreads;
-  for (const auto* round : rounds) {
-    const auto late = of_others(*round, rank, [](const auto& r) { return r.lateness; });
-    const auto [least, most] = std::minmax_element(late.begin(), late.end());
-    spreads.push_back(*most - *least);
+double own_work(const measure::RankPhases& r) { return r.input + r.forward + r.backward + r.update + r.host; }
+
+// Seconds a step by which each rank of a round holds up the median of the others: they wait that much longer
+// than it does. Where nobody waits for anybody, the rank's own steps are that much longer.
+std::vector<double> lateness(const measure::RoundSample& round, bool in_step) {
+  std::vector<double> late;
+  for (std::size_t rank = 0; rank < round.ranks.size(); ++rank) {
+    if (in_step) {
+      late.push_back(-beyond_others(round, rank, [](const auto& r) { return r.straggler_wait; }));
+    } else {
+      const double whole =
+          beyond_others(round, rank, [](const auto& r) { return own_work(r) + r.communication; });
+      late.push_back(std::max(whole, beyond_others(round, rank, own_work)));
+    }
   }
-  return median(spreads);
+  return late;
 }
 
 double last_share(const Rounds& rounds, std::size_t rank) {
@@ -70,28 +78,45 @@ double deviation(const std::vector<double>& values, double middle) {
   return deviation_of_normal * median(distances);
 }
 
-bool late_beyond_noise(const Rounds& rounds, std::size_t rank, bool few) {
-  const double share_of_step = few ? floor_of_step_few_rounds : floor_of_step;
-  const double spread = spread_of_others(rounds, rank);
-  std::vector<double> late;
-  double beyond = 0.0;
-  for (const auto* round : rounds) {
-    late.push_back(round->ranks[rank].lateness);
-    const double floor = std::max(share_of_step * round->seconds / round->steps, spread);
-    beyond += late.back() > floor ? 1.0 : 0.0;
+// By round and rank.
+using Lateness = std::vector<std::vector<double>>;
+
+std::vector<double> of_rank(const Lateness& late, std::size_t rank) {
+  std::vector<double> values;
+  for (const auto& round : late) values.push_back(round[rank]);
+  return values;
+}
+
+// How far the other ranks lie apart; typical over rounds.
+double spread_of_others(const Lateness& late, std::size_t rank) {
+  std::vector<double> spreads;
+  for (auto round : late) {
+    round.erase(round.begin() + static_cast<std::ptrdiff_t>(rank));
+    const auto [least, most] = std::minmax_element(round.begin(), round.end());
+    spreads.push_back(*most - *least);
   }
-  if (beyond < consistent_rounds * static_cast<double>(rounds.size())) return false;
-  const double middle = median(late);
-  return few || middle >= signal_to_noise * deviation(late, middle);
+  return median(spreads);
+}
+
+bool late_beyond_noise(const Rounds& rounds, const Lateness& late, std::size_t rank, bool few) {
+  const double share_of_step = few ? floor_of_step_few_rounds : floor_of_step;
+  const double spread = spread_of_others(late, rank);
+  const std::vector<double> own = of_rank(late, rank);
+  double beyond = 0.0;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    const double floor = std::max(share_of_step * rounds[i]->seconds / rounds[i]->steps, spread);
+    beyond += own[i] > floor ? 1.0 : 0.0;
+  }
+  if (beyond < consistent_rounds * static_cast<double>(own.size())) return false;
+  const double middle = median(own);
+  return few || middle >= signal_to_noise * deviation(own, middle);
 }
 
 // Median over rounds of what the rank took more than the median of the others.
 template <class Value>
 double excess(const Rounds& rounds, std::size_t rank, Value value) {
   std::vector<double> differences;
-  for (const auto* round : rounds) {
-    differences.push_back(value(round->ranks[rank]) - median(of_others(*round, rank, value)));
-  }
+  for (const auto* round : rounds) differences.push_back(beyond_others(*round, rank, value));
   return median(differences);
 }
 
@@ -117,16 +142,16 @@ std::optional<Straggler> find_straggler(const measure::RunSamples& run) {
   const auto ranks = static_cast<std::size_t>(std::max(run.plan.replicas, 0));
   const Rounds rounds = rounds_with_arrivals(run);
   if (ranks < 2 || rounds.empty()) return std::nullopt;
+  Lateness late;
+  for (const auto* round : rounds) late.push_back(lateness(*round, !run.staleness));
   const bool few = std::ssize(rounds) < rounds_to_judge_noise;
-  const double half_way = 0.5 * (1.0 + 1.0 / static_cast<double>(ranks));
-  const double share_needed = few ? std::max(half_way, last_share_few_rounds) : half_way;
+  const double chance = 1.0 / static_cast<double>(ranks);
+  const double share_needed = few ? last_share_few_rounds : std::lerp(chance, 1.0, above_chance);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const double share = last_share(rounds, rank);
-    if (share <= share_needed || !late_beyond_noise(rounds, rank, few)) continue;
+    if (share <= share_needed || !late_beyond_noise(rounds, late, rank, few)) continue;
     Straggler straggler{.rank = static_cast<int>(rank), .last_share = share};
-    std::vector<double> late;
-    for (const auto* round : rounds) late.push_back(round->ranks[rank].lateness);
-    straggler.seconds_late = median(late);
+    straggler.seconds_late = median(of_rank(late, rank));
     find_phase(straggler, rounds);
     return straggler;
   }

@@ -87,7 +87,8 @@ TEST(FindStraggler, NamesOneThatCommunicatesLongerWithinBackward) {
   for (auto& round : late.rounds) {
     for (std::size_t rank = 0; rank < 4; ++rank) {
       round.ranks[rank].last_arrivals = rank == 1 ? 1.0 : 0.0;
-      round.ranks[rank].lateness = rank == 1 ? 6 * ms : 0.0;
+      round.ranks[rank].straggler_wait = rank == 1 ? 0.0 : 6 * ms;
+      round.ranks[rank].communication = rank == 1 ? 7 * ms : 7 * ms + 1e-5;
     }
   }
   const auto found = find_straggler(late);
@@ -112,23 +113,31 @@ TEST(FindStraggler, SeesADelayInSpiteOfADisturbedRound) {
   auto run = noisy_run(2, 5, 40, {}, 5, [](int rank, Phases& phases) {
     if (rank == 1) phases[1] += 10 * ms;
   });
-  run.rounds[2].ranks[1].lateness = 80 * ms;
+  run.rounds[2].ranks[0].straggler_wait += 70 * ms;
+  run.rounds[2].ranks[0].communication += 70 * ms;
   const auto found = find_straggler(run);
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->seconds_late, 10 * ms, 2 * ms);
 }
 
-int alarms(int ranks, int rounds, Noise noise) {
+using Spoil = std::function<void(int rank, Phases&)>;
+using MakeSpoil = std::function<Spoil(std::uint64_t seed, int ranks)>;
+
+constexpr int cases = 500;
+constexpr int steps_a_round = 40;
+
+int alarms(int ranks, int rounds, Noise noise, const MakeSpoil& make_spoil = {}) {
   int count = 0;
-  for (int seed = 0; seed < 200; ++seed) {
-    count += find_straggler(noisy_run(ranks, rounds, 30, noise, 1000 + seed)) ? 1 : 0;
+  for (std::uint64_t seed = 0; seed < cases; ++seed) {
+    const Spoil spoil = make_spoil ? make_spoil(seed, ranks) : Spoil();
+    count += find_straggler(noisy_run(ranks, rounds, steps_a_round, noise, 1000 + seed, spoil)) ? 1 : 0;
   }
   return count;
 }
 
 TEST(FindStraggler, NamesNobodyWhenNobodyIsSlow) {
   for (const int ranks : {2, 4, 8}) {
-    for (const int rounds : {1, 2, 3, 5, 10}) {
+    for (const int rounds : {1, 3, 5}) {
       EXPECT_EQ(alarms(ranks, rounds, {.step = 0.05, .round = 0.01}), 0) << ranks << " x " << rounds;
     }
   }
@@ -136,9 +145,108 @@ TEST(FindStraggler, NamesNobodyWhenNobodyIsSlow) {
 
 TEST(FindStraggler, SeldomNamesAnyoneWhereRoundsDifferWildly) {
   for (const int ranks : {2, 4}) {
-    for (const int rounds : {3, 5, 10}) {
-      EXPECT_LE(alarms(ranks, rounds, {.step = 0.2, .round = 0.1}), 10) << ranks << " x " << rounds;
+    for (const int rounds : {1, 3, 5}) {
+      EXPECT_LE(alarms(ranks, rounds, {.step = 0.2, .round = 0.1}), cases / 50) << ranks << " x " << rounds;
     }
+  }
+}
+
+// A rank that was a little slow stays so for some time: rounds of it are no independent samples.
+Spoil wandering(std::uint64_t seed, int ranks) {
+  constexpr double memory = 0.95;
+  return [random = Random(seed), level = std::vector<double>(static_cast<std::size_t>(ranks))](
+             int rank, Phases& phases) mutable {
+    double& own = level[static_cast<std::size_t>(rank)];
+    own = memory * own + std::sqrt(1.0 - memory * memory) * random.normal();
+    phases[1] *= 1.0 + 0.1 * own;
+  };
+}
+
+// Rank 0 is no slower than others but for one step in twenty.
+Spoil heavy_tail_of_one(std::uint64_t seed, int) {
+  return [random = Random(seed)](int rank, Phases& phases) mutable {
+    if (rank == 0 && random.uniform() < 0.05) phases[2] -= 20 * ms * std::log(1.0 - random.uniform());
+  };
+}
+
+Spoil two_modes_of_steps(std::uint64_t seed, int) {
+  return [random = Random(seed)](int, Phases& phases) mutable {
+    if (random.uniform() < 0.5) phases[2] *= 1.3;
+  };
+}
+
+Spoil two_modes_of_rounds(std::uint64_t seed, int ranks) {
+  return [random = Random(seed), slow = std::vector<bool>(static_cast<std::size_t>(ranks)), ranks, calls = 0](
+             int rank, Phases& phases) mutable {
+    if (calls++ % (steps_a_round * ranks) == 0) {
+      for (int i = 0; i < ranks; ++i) slow[static_cast<std::size_t>(i)] = random.uniform() < 0.5;
+    }
+    if (slow[static_cast<std::size_t>(rank)]) phases[2] *= 1.2;
+  };
+}
+
+TEST(FindStraggler, IsSeldomFooledByNoiseThatIsNotNormal) {
+  const std::array<std::pair<const char*, MakeSpoil>, 4> kinds = {
+      {{"wandering", &wandering},
+       {"heavy tail", &heavy_tail_of_one},
+       {"modes of steps", &two_modes_of_steps},
+       {"modes of rounds", &two_modes_of_rounds}}};
+  for (const auto& [name, make_spoil] : kinds) {
+    for (const int ranks : {2, 4}) {
+      EXPECT_LE(alarms(ranks, 5, {.step = 0.05, .round = 0.01}, make_spoil), cases / 50)
+          << name << ", " << ranks;
+    }
+  }
+}
+
+TEST(FindStraggler, FindsARankThatIsLateByATwentiethOfTheStep) {
+  constexpr double step = 32 * ms;
+  for (const int ranks : {2, 4, 8}) {
+    int found = 0;
+    for (std::uint64_t seed = 0; seed < cases; ++seed) {
+      const auto straggler = find_straggler(noisy_run(ranks, 5, steps_a_round, {.step = 0.05, .round = 0.01},
+                                                      seed, [&](int rank, Phases& phases) {
+                                                        if (rank == ranks - 1) phases[1] += 0.05 * step;
+                                                      }));
+      found +=
+          straggler && straggler->rank == ranks - 1 && straggler->phase == config::Phase::forward ? 1 : 0;
+    }
+    EXPECT_GE(found, cases * 95 / 100) << ranks;
+  }
+}
+
+TEST(FindStraggler, SaysWhatAStepLosesWhereRanksMeetOnlyNowAndThen) {
+  // Ranks meet in every second step, in which the others wait for two delays: one a step.
+  auto run = noisy_run(2, 5, 40, {}, 11, [](int rank, Phases& phases) {
+    if (rank == 1) phases[1] += 10 * ms;
+  });
+  for (auto& round : run.rounds) round.ranks[1].lateness *= 2.0;
+  const auto found = find_straggler(run);
+  ASSERT_TRUE(found);
+  EXPECT_NEAR(found->seconds_late, 10 * ms, 2 * ms);
+}
+
+TEST(FindStraggler, HoldsStepsAgainstEachOtherWhereNobodyWaits) {
+  // Asynchronous updates: a slower rank falls behind further with every step, and nobody waits for it.
+  for (const int phase : {0, 1, 2, 3, 4}) {
+    auto run = noisy_run(2, 5, 40, {}, 12, [&](int rank, Phases& phases) {
+      if (rank == 1) phases[phase] += 10 * ms;
+    });
+    run.staleness.emplace();
+    for (auto& round : run.rounds) {
+      for (auto& rank : round.ranks) {
+        rank.communication -= rank.straggler_wait;
+        rank.straggler_wait = 0.0;
+      }
+      round.ranks[1].lateness = 200 * ms;
+      round.ranks[1].last_arrivals = 1.0;
+      round.ranks[0].last_arrivals = 0.0;
+    }
+    const auto found = find_straggler(run);
+    ASSERT_TRUE(found) << phase;
+    EXPECT_EQ(found->rank, 1);
+    EXPECT_EQ(static_cast<int>(found->phase), phase);
+    EXPECT_NEAR(found->seconds_late, 10 * ms, 2 * ms);
   }
 }
 
