@@ -1,0 +1,95 @@
+#include "history/judge.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "stats/steadiness.hpp"
+
+namespace dtrain::history {
+
+namespace {
+
+constexpr std::size_t enough = 2 * least_segment;
+
+void normalise(Series& series) {
+  std::vector<double> seconds;
+  for (const auto& point : series.points) {
+    if (point.calibration_seconds <= 0.0) return;
+    seconds.push_back(point.calibration_seconds);
+  }
+  if (value_of(series.work, "device") != "cpu") return;
+  series.reference_calibration_seconds = stats::median(seconds);
+  for (auto& point : series.points) {
+    const double factor = point.calibration_seconds / series.reference_calibration_seconds;
+    point.normalised = stats::scaled(point.images_per_second, factor);
+  }
+}
+
+std::vector<double> logs_of(const Series& series, bool normalised) {
+  std::vector<double> logs;
+  for (const auto& point : series.points)
+    logs.push_back(std::log((normalised ? *point.normalised : point.images_per_second).median));
+  return logs;
+}
+
+// From each result to the next: levels do not matter to it.
+double scatter(const std::vector<double>& logs) {
+  double sum = 0.0;
+  for (std::size_t i = 1; i < logs.size(); ++i) sum += (logs[i] - logs[i - 1]) * (logs[i] - logs[i - 1]);
+  return sum;
+}
+
+double mean(std::span<const double> values) {
+  double sum = 0.0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+void find_changes(Series& series, std::span<const double> logs, std::span<const double> raw,
+                  ChangePointFinder& finder) {
+  std::vector<Observation> observations;
+  for (std::size_t i = 0; i < logs.size(); ++i)
+    observations.push_back({.log_rate = logs[i], .own_variance = series.points[i].own_variance});
+  const auto found = finder.find(observations);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::size_t begin = i == 0 ? 0 : found[i - 1].first;
+    const std::size_t middle = found[i].first;
+    const std::size_t end = i + 1 == found.size() ? raw.size() : found[i + 1].first;
+    const double step = mean(raw.subspan(middle, end - middle)) - mean(raw.subspan(begin, middle - begin));
+    series.changes.push_back({.first = middle,
+                              .share = found[i].ratio - 1.0,
+                              .low = found[i].low - 1.0,
+                              .high = found[i].high - 1.0,
+                              .raw_share = std::expm1(step)});
+  }
+}
+
+std::string remark_on(const Series& series, const std::vector<double>& logs) {
+  const std::size_t n = series.points.size();
+  if (!series.changes.empty()) return {};
+  if (n < enough) {
+    return fmt::format("{} of the {} results of equal work that it takes to look for a change", n, enough);
+  }
+  std::vector<double> rates;
+  for (const double log : logs) rates.push_back(std::exp(log - logs.front()));
+  const double drift = stats::significant_drift(rates);
+  if (std::abs(drift) < least_change) return "no change";
+  return fmt::format("no single change, but a drift of {:+.1f} % from first to last", drift * 100.0);
+}
+
+}  // namespace
+
+void judge(Series& series, ChangePointFinder& finder) {
+  normalise(series);
+  const auto raw = logs_of(series, false);
+  auto logs = raw;
+  if (series.reference_calibration_seconds > 0.0) {
+    logs = logs_of(series, true);
+    series.judged_normalised = raw.size() < enough || scatter(logs) <= scatter(raw);
+    if (!series.judged_normalised) logs = raw;
+  }
+  find_changes(series, logs, raw, finder);
+  series.remark = remark_on(series, logs);
+}
+
+}  // namespace dtrain::history

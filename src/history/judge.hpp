@@ -1,0 +1,13 @@
+#pragma once
+
+#include "history/change_points.hpp"
+#include "history/history.hpp"
+
+namespace dtrain::history {
+
+// Normalises the series' rates where every result was calibrated, finds its changes, and says in words why
+// there are none. On a GPU the calibration kernel, which runs on a core, says nothing; nor does it where it
+// scatters more from result to result than it takes out.
+void judge(Series& series, ChangePointFinder& finder);
+
+}  // namespace dtrain::history
