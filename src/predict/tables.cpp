@@ -28,7 +28,7 @@ std::string collective_text(const Prediction::Collective& c) {
 }
 
 std::string signed_percent(double share) {
-  return share >= 0.0 ? "+" + report::percent(100.0 * share) : report::percent(100.0 * share);
+  return fmt::format("{}{}", share >= 0.0 ? "+" : "", report::percent(100.0 * share));
 }
 
 std::string from_n(const std::optional<int>& n) {

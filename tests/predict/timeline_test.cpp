@@ -31,8 +31,8 @@ TEST(Timeline, OfASmallModelIsOneBucket) {
 
 TEST(Timeline, HidesWhatFitsBehindTheRestOfBackward) {
   const std::vector<Bucket> buckets{{1.0, 0.25}, {1.0, 0.5}, {1.0, 1.0}};
-  EXPECT_DOUBLE_EQ(exposed(buckets, {0.1, 0.1, 0.1}, 1.0), 0.1);   // the last one never hides
-  EXPECT_DOUBLE_EQ(exposed(buckets, {0.5, 0.5, 0.1}, 1.0), 0.35);  // 0.25 .. 0.75 .. 1.25 .. 1.35
+  EXPECT_NEAR(exposed(buckets, {0.1, 0.1, 0.1}, 1.0), 0.1, 1e-12);  // the last one never hides
+  EXPECT_DOUBLE_EQ(exposed(buckets, {0.5, 0.5, 0.1}, 1.0), 0.35);   // 0.25 .. 0.75 .. 1.25 .. 1.35
   EXPECT_DOUBLE_EQ(exposed(buckets, {0.5, 0.5, 0.1}, 0.0), 1.1);
   EXPECT_DOUBLE_EQ(exposed(one_bucket(8.0), {0.3}, 5.0), 0.3);
 }
