@@ -20,6 +20,7 @@ void deliver(const report::Result& result, bool header_shown) {
   std::exception_ptr failure;
   try {
     report::write_outputs(result.options.out, result.options.formats, result);
+    if (is_asked(result.options, "json")) report::keep_in_history(result.options.out, result);
   } catch (const Error&) {
     failure = std::current_exception();
   }

@@ -269,8 +269,13 @@ class InfoCommand final : public Command {
   void declare(Flags& flags) override {
     flags.group("Output");
     flags.toggle("--json", "As JSON", json_);
+    flags.toggle("--machine-key", "Only this machine's key, e.g. to name a cache of baselines", machine_key_);
   }
   ExitCode run(const std::string&) override {
+    if (machine_key_) {
+      print_out(describe_machine(devices_of(choose_device().device)).key + "\n");
+      return ExitCode::fine;
+    }
     const ordered_json info = collect();
     print_out(json_ ? info.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : render(info));
     return ExitCode::fine;
@@ -278,6 +283,7 @@ class InfoCommand final : public Command {
 
  private:
   bool json_ = false;
+  bool machine_key_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "report/files.hpp"
 
+#include <cctype>
+
+#include "base/hash.hpp"
 #include "base/output_file.hpp"
 #include "report/writer.hpp"
 
@@ -51,6 +54,21 @@ std::vector<fs::path> write_outputs(const fs::path& folder, const std::vector<st
     write_atomically(paths.back(), writer->render(result));
   }
   return paths;
+}
+
+fs::path keep_in_history(const fs::path& folder, const Result& result) {
+  if (!result.samples.complete) return {};
+  const std::string text = to_json(result);
+  Hash hash;
+  hash.add(std::span<const char>(text));
+  std::string name;
+  for (const char c : result.created) {
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-') name += c;
+  }
+  const fs::path path = folder / "history" / fmt::format("{}-{}.json", name, hash.hex().substr(0, 8));
+  require_writable_directory(path.parent_path());
+  write_atomically(path, text);
+  return path;
 }
 
 }  // namespace dtrain::report

@@ -24,4 +24,9 @@ std::vector<std::filesystem::path> write_outputs(const std::filesystem::path& fo
                                                  const std::vector<std::string>& formats,
                                                  const Result& result);
 
+// A complete result's copy under a name of its own, folder/history/<time of creation>-<hash>.json, so that a
+// folder that is written to again and again keeps them all. Writing the same result again makes no second
+// copy. Nothing for an incomplete one: returns an empty path.
+std::filesystem::path keep_in_history(const std::filesystem::path& folder, const Result& result);
+
 }  // namespace dtrain::report
