@@ -235,6 +235,7 @@ void Rank::enqueue() {
     strategy_->apply(micro.update);
     stamps_->updated();
     delay(Phase::communication);
+    stamps_->arrived();
     strategy_->synchronize();
   } else {
     stamps_->send_held();

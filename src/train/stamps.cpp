@@ -26,6 +26,7 @@ void Stamps::micro_step(const Kind& kind) {
 void Stamps::input_ready() {
   current_->phases.clear();
   current_->buckets.clear();
+  current_->arrival.reset();
   mark();
 }
 
@@ -34,7 +35,8 @@ void Stamps::communicated() {
 }
 
 void Stamps::bucket_ready(int bucket, backend::DeviceToken ready) {
-  if (!collective_) return strategy_->bucket_ready(bucket, ready);
+  const bool starts_a_collective = collective_ && !synchronizes_last_;
+  if (!starts_a_collective) return strategy_->bucket_ready(bucket, ready);
   if (!overlap_) {
     held_.emplace_back(bucket, ready);
     return;
@@ -51,6 +53,7 @@ void Stamps::send_held() {
   if (before_communication_) before_communication_();
   for (const auto& [bucket, ready] : held_) strategy_->bucket_ready(bucket, ready);
   held_.clear();
+  arrived();
 }
 
 void Stamps::resolve(measure::StepRecord& record, bool communicated) const {
@@ -72,21 +75,29 @@ void Stamps::resolve(measure::StepRecord& record, bool communicated) const {
   }
   record.backward_ns -= record.communication_in_backward_ns;
   record.end_ns = at(last.phases.back());
+  const auto arrival_after = [&](std::int64_t work) {
+    const std::int64_t arrival = last.arrival ? at(*last.arrival) : work;
+    record.communication_in_backward_ns += arrival - work;
+    return arrival;
+  };
   if (synchronizes_last_) {
     const std::int64_t updated = at(last.phases[3]);
     record.update_ns = updated - before;
-    record.arrival_ns = communicated ? updated : 0;
+    const std::int64_t arrival = arrival_after(updated);
+    record.arrival_ns = communicated ? arrival : 0;
     record.communicated_ns = record.end_ns;
     return;
   }
-  record.arrival_ns = collective_ ? before : 0;
+  record.arrival_ns = collective_ ? arrival_after(before) : 0;
   record.communicated_ns = collective_ ? at(last.phases[3]) : before;
   record.update_ns = record.end_ns - record.communicated_ns;
 }
 
 int Stamps::count() const {
   std::size_t marks = 1;
-  for (const Marks* micro_step : step_) marks += micro_step->phases.size() + micro_step->buckets.size();
+  for (const Marks* micro_step : step_) {
+    marks += micro_step->phases.size() + micro_step->buckets.size() + (micro_step->arrival ? 1 : 0);
+  }
   return static_cast<int>(marks);
 }
 

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,8 @@ namespace dtrain::train {
 // is told from backward itself.
 //
 //   begin, (input, forward, backward) x micro-steps, communicated, end
+//
+// A rank arrives at the collective at the end of backward, or at `arrived` where it first works for it.
 //
 // Where a micro-step is replayed, the marks that were recorded in it are passed again: `micro_step` keeps
 // them by kind.
@@ -40,7 +43,7 @@ class Stamps final : public backend::GradientSink {
 
   // Without overlap, buckets are held back until send_held, which comes after backward.
   void set_overlap(bool overlap) { overlap_ = overlap; }
-  void send_held();
+  void send_held();  // the rank arrives when this is done
 
   void begin(backend::GradientSink* strategy);
   // The calls from here to the next micro_step or to resolve belong to this one. If they do not come, the
@@ -51,6 +54,7 @@ class Stamps final : public backend::GradientSink {
   void backward_done() { mark(); }
   void communicated();
   void updated() { mark(); }  // instead of communicated, where synchronizing comes last
+  void arrived() { current_->arrival = replica_->mark(); }
   void end() { mark(); }
   void bucket_ready(int bucket, backend::DeviceToken ready) override;
 
@@ -62,6 +66,7 @@ class Stamps final : public backend::GradientSink {
   struct Marks {
     std::vector<backend::Mark> phases;
     std::vector<backend::Mark> buckets;  // before and after each
+    std::optional<backend::Mark> arrival;
   };
 
   void mark() { current_->phases.push_back(replica_->mark()); }

@@ -103,6 +103,71 @@ TEST(Stamps, AddUpMicroSteps) {
   }
 }
 
+// Starting collectives after backward is work that others wait for.
+TEST(Stamps, LetARankArriveOnceItHasSentWhatWasHeldBack) {
+  DoublingReplica replica;
+  CountingSink strategy;
+  Stamps stamps(replica, true, 1);
+  stamps.set_overlap(false);
+  stamps.before_communication([&] { replica.mark(); });  // time passes
+  for (int repeat = 0; repeat < 2; ++repeat) {
+    replica.marks = 0;
+    strategy.sum = 0;
+    stamps.begin(&strategy);  // 1
+    stamps.micro_step({});
+    stamps.input_ready();        // 3
+    stamps.forward_done();       // 7
+    stamps.bucket_ready(0, {});  // held
+    stamps.bucket_ready(1, {});
+    EXPECT_EQ(strategy.sum, 0);
+    stamps.backward_done();  // 15
+    stamps.send_held();      // 31 passes; 63
+    EXPECT_EQ(strategy.sum, 21);
+    stamps.communicated();  // 127
+    stamps.end();           // 255
+    measure::StepRecord record;
+    stamps.resolve(record);
+    EXPECT_EQ(stamps.count(), 7);
+    EXPECT_EQ(record.backward_ns, 8);
+    EXPECT_EQ(record.communication_in_backward_ns, 48);
+    EXPECT_EQ(record.arrival_ns, 63);
+    EXPECT_EQ(record.communicated_ns, 127);
+    EXPECT_EQ(record.update_ns, 128);
+  }
+}
+
+TEST(Stamps, PutTheUpdateBeforeACollectiveThatComesLast) {
+  for (const bool overlap : {true, false}) {
+    DoublingReplica replica;
+    CountingSink strategy;
+    Stamps stamps(replica, true, 1);
+    stamps.set_synchronizes_last(true);
+    stamps.set_overlap(overlap);
+    stamps.before_communication([] { FAIL() << "buckets start no collective"; });
+    stamps.begin(&strategy);  // 1
+    stamps.micro_step({});
+    stamps.input_ready();        // 3
+    stamps.forward_done();       // 7
+    stamps.bucket_ready(0, {});  // told, not stamped
+    stamps.backward_done();      // 15
+    EXPECT_EQ(strategy.sum, 10);
+    stamps.updated();  // 31
+    stamps.arrived();  // 63
+    stamps.end();      // 127
+    measure::StepRecord record;
+    stamps.resolve(record);
+    EXPECT_EQ(record.backward_ns, 8);
+    EXPECT_EQ(record.update_ns, 16);
+    EXPECT_EQ(record.communication_in_backward_ns, 32);
+    EXPECT_EQ(record.arrival_ns, 63);
+    EXPECT_EQ(record.communicated_ns, 127);
+    measure::StepRecord alone;
+    stamps.resolve(alone, false);
+    EXPECT_EQ(alone.arrival_ns, 0);
+    EXPECT_EQ(alone.communication_in_backward_ns, 32);
+  }
+}
+
 // Of a replay nothing is heard but its kind: the marks recorded in it are passed again.
 TEST(Stamps, KeepTheMarksOfARecordedMicroStep) {
   DoublingReplica replica;
