@@ -70,11 +70,11 @@ class AbCommand final : public Command {
         "  dtrain ab -- bench --gpus 2 --bucket-mb 0.1 -- bench --gpus 2 --bucket-mb 25\n"
         "Without programs, or with one, this one is the new (and the base) program. With two commands, the "
         "first is\n"
-        "the base, and what they differ in is compared on purpose. Each run is {} round of {} unless the "
-        "command says\n"
-        "otherwise. It stops when the verdict is clear or the budget is spent.\n"
+        "the base, and what they differ in is compared on purpose. Each run is {} round of {}\n"
+        "after {} steps of warm-up unless the command says otherwise. It stops when the verdict is clear or "
+        "the budget is spent.\n"
         "Exit 0: better or the same; 1: worse; 6: cannot tell, or cannot be compared; 2 to 5: a run failed.",
-        ab_rounds, ab_min_time);
+        ab_rounds, ab_min_time, ab_warmup);
   }
 
   bool starts_another() const override { return true; }

@@ -32,6 +32,7 @@ std::vector<std::string> full_command(const Contender& contender, const fs::path
   if (!typed(words, "--min-time") && !typed(words, "--steps")) {
     words = launch::with_value(words, "--min-time", ab_min_time);
   }
+  if (!typed(words, "--warmup")) words = launch::with_value(words, "--warmup", ab_warmup);
   words = launch::with_value(words, "--out", folder.string());
   words = launch::with_value(words, "--format", "json");
   words.emplace_back("--quiet");

@@ -21,6 +21,7 @@ struct Contender {
 // sample and many pairs tell more than long ones.
 inline constexpr const char* ab_rounds = "1";
 inline constexpr const char* ab_min_time = "300ms";
+inline constexpr const char* ab_warmup = "5";
 
 // A program by its path or, without a slash, from PATH. Environment error when it cannot be run.
 std::filesystem::path find_program(const std::string& name);

@@ -16,8 +16,9 @@ std::string number(const Values& values) {
 
 std::string samples(const Finding& finding) {
   const auto one = [](const Values& values) {
-    return values.runs > 1 ? fmt::format("{} in {}", values.rounds, values.runs)
-                           : fmt::format("{}", values.rounds);
+    return values.runs > 1 && values.runs < values.rounds
+               ? fmt::format("{} in {}", values.rounds, values.runs)
+               : fmt::format("{}", values.rounds);
   };
   return one(finding.base) + " / " + one(finding.next);
 }

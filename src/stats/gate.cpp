@@ -71,7 +71,7 @@ std::vector<Judgement> judge(const std::vector<Question>& questions, const GateC
   for (auto& judgement : judgements) {
     if (judgement.p_adjusted < 0.5 * error) {
       judgement.verdict = Verdict::worse;
-    } else if (judgement.low > -config.max_regress) {
+    } else if (judgement.low >= -config.max_regress) {
       judgement.verdict = judgement.low > 0.0 ? Verdict::better : Verdict::same;
     }
   }
