@@ -6,7 +6,9 @@ namespace dtrain::predict {
 
 namespace {
 
-constexpr int rounds_until_hidden_agrees = 30;
+constexpr int rounds_until_hidden_agrees = 50;
+constexpr double agrees = 1e-6;
+constexpr double tiny = 1e-12;  // seconds
 constexpr double doublings_that_count = 2.0;
 
 double mean_bucket(const Exchange& exchange) {
@@ -85,12 +87,16 @@ void Communication::fit_runs(const Setup& setup, const std::vector<Observation>&
   unknowns_ = fit_nonnegative(equations);
   if (!setup.exchange.overlap) return;
   for (int round = 0; round < rounds_until_hidden_agrees; ++round) {
+    double changed = 0.0;
     for (std::size_t i = 0; i < equations.size(); ++i) {
       const Parts& parts = of[i]->parts;
       const double whole = product(equations[i].columns, unknowns_);
       const double hidden = whole - exposed(setup, setup.exchange, of[i]->placement, parts.backward);
-      equations[i].value = parts.communication + hidden;
+      const double value = parts.communication + hidden;
+      changed = std::max(changed, std::abs(value - equations[i].value) / std::max(value, tiny));
+      equations[i].value = value;
     }
+    if (changed < agrees) return;
     unknowns_ = fit_nonnegative(equations);
   }
 }

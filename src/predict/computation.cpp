@@ -34,10 +34,17 @@ Computation::Computation(const Setup& setup, const std::vector<Observation>& obs
 
 // Larger N count more: they are nearer to what is asked.
 void Computation::fit_use(const Setup& setup, const std::vector<Observation>& observations) {
+  double shared_weight = 0.0;
   for (const auto& o : observations) {
-    const double places = places_in_use(setup, o.placement);
-    const double seconds = o.parts.computation / setup.load(o.placement);
+    const double load = setup.load(o.placement);
+    const double seconds = o.parts.computation / load;
     const double weight = o.placement.replicas;
+    if (load > 1.0) {
+      shared_ = (shared_ * shared_weight + seconds * weight) / (shared_weight + weight);
+      shared_weight += weight;
+      continue;
+    }
+    const double places = places_in_use(setup, o.placement);
     if (used_.empty() || used_.back().places != places) used_.push_back({places, 0.0, 0.0, 0.0});
     Used& used = used_.back();
     used.seconds = (used.seconds * used.weight + seconds * weight) / (used.weight + weight);
@@ -61,10 +68,16 @@ double Computation::by_use(double places) const {
   return std::lerp(below->seconds, above->seconds, part);
 }
 
+double Computation::without_load(const Setup& setup, const Placement& placement,
+                                 double replica_images) const {
+  if (setup.strong) return fixed_ + an_image_ * replica_images;
+  const bool shares = setup.load(placement) > 1.0;
+  if (used_.empty() || (shares && shared_ > 0.0)) return shared_;
+  return by_use(places_in_use(setup, placement));
+}
+
 double Computation::seconds(const Setup& setup, const Placement& placement, double replica_images) const {
-  const double alone =
-      setup.strong ? fixed_ + an_image_ * replica_images : by_use(places_in_use(setup, placement));
-  return alone * setup.load(placement);
+  return without_load(setup, placement, replica_images) * setup.load(placement);
 }
 
 }  // namespace dtrain::predict

@@ -94,9 +94,12 @@ std::vector<Gain> find_gains(const Forecast& forecast, const report::Result& res
   if (setup.exchange.overlap && known != nullptr) {
     std::vector<double> sizes;
     const auto exchanges = other_buckets(setup, known->value(), sizes);
-    for (std::size_t i = 0; i < exchanges.size(); ++i) {
-      add(fmt::format("--bucket-mb {:g}", sizes[i]), exchanges[i], "");
+    const auto step = [&](const Exchange& exchange) { return forecast.parts(exchange, replicas).step(); };
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < exchanges.size(); ++i) {
+      if (step(exchanges[i]) < step(exchanges[best])) best = i;
     }
+    if (!exchanges.empty()) add(fmt::format("--bucket-mb {:g}", sizes[best]), exchanges[best], "");
   }
   if (setup.can_overlap && !setup.exchange.overlap) {
     Exchange exchange = setup.target_exchange;
