@@ -73,7 +73,7 @@ class Predict(ProgramTest):
             (["--link", "ib-hrd", "ib-hdr"], ["--link", "ib-hrd"]),
             (["--link", "5us,3"], ["--link", "5us,3"]),
             (["--per-host", "--link"], ["--per-host", "2"]),
-            (["--model", "vgg"], ["--model", "vgg"]),
+            (["vgg", "resnet9"], ["--model", "vgg"]),
             (["--format", "one format"], ["--format", "json,html"]),
             (["csv"], ["--format", "csv"]),
             (["--format console"], ["--out", "p"]),
