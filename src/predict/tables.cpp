@@ -81,7 +81,7 @@ report::Table estimate_table(const Prediction& prediction) {
           "In brackets: where a benchmark with as many rounds is expected to find it (95 %), from the "
           "spread of rounds, the error of N that were left out, and other laws of the all-reduce that "
           "fit as well. Efficiency is against N = 1. Percentages are of the step.",
-      .columns = {{"N", true},
+      .columns = {{"N", false},
                   {"images/s", true},
                   {"efficiency", true},
                   {"step, ms", true},
@@ -99,7 +99,7 @@ report::Table estimate_table(const Prediction& prediction) {
 report::Table check_table(const Prediction& prediction) {
   report::Table table{.title = "What was measured, each N left out and predicted from the others",
                       .caption = "Error: predicted / measured step - 1.",
-                      .columns = {{"N", true},
+                      .columns = {{"N", false},
                                   {"run", false},
                                   {"images/s", true},
                                   {"step, ms", true},

@@ -45,7 +45,9 @@
           {...line, label: 'ideal', data: curve.map((e) => ({x: e.replicas, y: e.replicas * one})), borderColor: color('soft'), borderDash: [3, 4], borderWidth: 1.5},
         ]},
         options: {
-          scales: {x: replicas(), y: axis('images/s, all replicas', {type: 'logarithmic'})},
+          scales: {x: replicas(), y: axis('images/s, all replicas', {
+            type: 'logarithmic', ticks: {color: color('soft'), callback: (value) => (/^[125]0*(\.0+)?$/.test(String(value)) ? short(value) : '')},
+          })},
           plugins: {legend: {labels: {filter: (item) => item.text !== 'low', boxHeight: 8}}},
         },
       },
