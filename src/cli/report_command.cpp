@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/log.hpp"
@@ -63,6 +64,16 @@ bool shows_history(const std::string& format) {
   return format == "console" || format == "markdown" || format == "html";
 }
 
+// The newest complete one of dtrain itself, else the newest.
+const report::Result& newest(const history::Collection& collection) {
+  const auto is_ours = [](const history::Source& source) {
+    return source.result.samples.complete && history::tool_of(source.result) == "dtrain";
+  };
+  const auto& sources = collection.sources;
+  const auto found = std::find_if(sources.rbegin(), sources.rend(), is_ours);
+  return found == sources.rend() ? sources.back().result : found->result;
+}
+
 // A folder stands for its result.json; without one, for the newest result below it.
 Shown of_folder(const std::string& path, const std::vector<std::string>& formats) {
   const bool own = fs::exists(fs::path(path) / "result.json");
@@ -71,7 +82,7 @@ Shown of_folder(const std::string& path, const std::vector<std::string>& formats
   if (own) shown.result = report::read_result(path);
   auto collection = history::collect({path});
   const bool many = collection.sources.size() > 1;
-  if (!own) shown.result = collection.sources.back().result;
+  if (!own) shown.result = newest(collection);
   if (many) shown.history = history_of(std::move(collection));
   if (shown.history && shown.history->machines.empty()) shown.history.reset();
   if (!own && shown.history && std::ranges::none_of(formats, shows_history)) shown.result.reset();

@@ -45,7 +45,8 @@ Json change_node(const Series& series, const Change& change) {
           {"percent", number(change.share * 100.0)},
           {"percent_low", number(change.low * 100.0)},
           {"percent_high", number(change.high * 100.0)},
-          {"percent_as_measured", number(change.raw_share * 100.0)}};
+          {"percent_as_measured", number(change.raw_share * 100.0)},
+          {"percent_machine", change.machine_share ? number(*change.machine_share * 100.0) : Json(nullptr)}};
 }
 
 Json series_node(const Series& series) {

@@ -104,7 +104,11 @@ class Sorter {
     const auto& machine = result.machine;
     const auto known = std::ranges::find(history.machines, machine.key, &Machine::key);
     if (known != history.machines.end()) return *known;
-    return history.machines.emplace_back(Machine{machine.key, machine.cpu, machine.devices, {}});
+    Machine& added = history.machines.emplace_back();
+    added.key = machine.key;
+    added.cpu = machine.cpu;
+    if (result.device != "cpu") added.devices = machine.devices;
+    return added;
   }
 
   static Series& series_of(std::vector<Series>& list, const std::string& tool, const std::string& run,

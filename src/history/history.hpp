@@ -32,7 +32,8 @@ struct Change {
   double share = 0.0;
   double low = 0.0;  // 95 % interval
   double high = 0.0;
-  double raw_share = 0.0;  // of the rates as measured
+  double raw_share = 0.0;               // of the rates as measured
+  std::optional<double> machine_share;  // of the machine's own speed, where all results were calibrated
 };
 
 // Results of equal work by one tool.
@@ -50,7 +51,7 @@ struct Series {
 struct Machine {
   std::string key;
   std::string cpu;
-  std::vector<std::string> devices;
+  std::vector<std::string> devices;  // accelerators
   std::vector<Series> series;  // ours in the order of their runs; another tool's behind ours of equal work
 };
 

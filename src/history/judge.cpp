@@ -10,6 +10,7 @@ namespace dtrain::history {
 namespace {
 
 constexpr std::size_t enough = 2 * least_segment;
+constexpr double noisy_calibration = 2.0;  // times the scatter without it
 
 void normalise(Series& series) {
   std::vector<double> seconds;
@@ -32,11 +33,11 @@ std::vector<double> logs_of(const Series& series, bool normalised) {
   return logs;
 }
 
-// From each result to the next: levels do not matter to it.
+// Typical step from one result to the next: levels, and changes that are few, do not matter to it.
 double scatter(const std::vector<double>& logs) {
-  double sum = 0.0;
-  for (std::size_t i = 1; i < logs.size(); ++i) sum += (logs[i] - logs[i - 1]) * (logs[i] - logs[i - 1]);
-  return sum;
+  std::vector<double> steps;
+  for (std::size_t i = 1; i < logs.size(); ++i) steps.push_back(std::abs(logs[i] - logs[i - 1]));
+  return stats::median(steps);
 }
 
 double mean(std::span<const double> values) {
@@ -45,7 +46,7 @@ double mean(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-void find_changes(Series& series, std::span<const double> logs, std::span<const double> raw,
+void find_changes(Series& series, const std::vector<double>& logs, const std::vector<double>& raw,
                   ChangePointFinder& finder) {
   std::vector<Observation> observations;
   for (std::size_t i = 0; i < logs.size(); ++i)
@@ -55,12 +56,18 @@ void find_changes(Series& series, std::span<const double> logs, std::span<const 
     const std::size_t begin = i == 0 ? 0 : found[i - 1].first;
     const std::size_t middle = found[i].first;
     const std::size_t end = i + 1 == found.size() ? raw.size() : found[i + 1].first;
-    const double step = mean(raw.subspan(middle, end - middle)) - mean(raw.subspan(begin, middle - begin));
-    series.changes.push_back({.first = middle,
-                              .share = found[i].ratio - 1.0,
-                              .low = found[i].low - 1.0,
-                              .high = found[i].high - 1.0,
-                              .raw_share = std::expm1(step)});
+    const auto step = [&](std::span<const double> values) {
+      return mean(values.subspan(middle, end - middle)) - mean(values.subspan(begin, middle - begin));
+    };
+    Change change{.first = middle,
+                  .share = found[i].ratio - 1.0,
+                  .low = found[i].low - 1.0,
+                  .high = found[i].high - 1.0,
+                  .raw_share = std::expm1(step(raw)),
+                  .machine_share = {}};
+    if (series.reference_calibration_seconds > 0.0)
+      change.machine_share = std::expm1(step(raw) - step(logs_of(series, true)));
+    series.changes.push_back(change);
   }
 }
 
@@ -85,7 +92,7 @@ void judge(Series& series, ChangePointFinder& finder) {
   auto logs = raw;
   if (series.reference_calibration_seconds > 0.0) {
     logs = logs_of(series, true);
-    series.judged_normalised = raw.size() < enough || scatter(logs) <= scatter(raw);
+    series.judged_normalised = raw.size() < enough || scatter(logs) <= noisy_calibration * scatter(raw);
     if (!series.judged_normalised) logs = raw;
   }
   find_changes(series, logs, raw, finder);

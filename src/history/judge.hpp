@@ -7,7 +7,8 @@ namespace dtrain::history {
 
 // Normalises the series' rates where every result was calibrated, finds its changes, and says in words why
 // there are none. On a GPU the calibration kernel, which runs on a core, says nothing; nor does it where it
-// scatters more from result to result than it takes out.
+// makes rates scatter more than twice as much from result to result; then a change of the machine's own speed
+// at the same place is said.
 void judge(Series& series, ChangePointFinder& finder);
 
 }  // namespace dtrain::history

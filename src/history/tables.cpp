@@ -9,7 +9,7 @@ namespace dtrain::history {
 namespace {
 
 constexpr const char* nothing = "-";
-constexpr std::size_t longest_commit = 20;
+constexpr std::size_t longest_commit = 16;
 
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", share * 100.0); }
 
@@ -25,27 +25,40 @@ const Change* change_at(const Series& series, std::size_t point) {
 std::vector<std::string> row_of(const Series& series, std::size_t index) {
   const Point& point = series.points[index];
   const Change* change = change_at(series, index);
-  return {title_of(series),
-          date_of(point.created),
+  return {date_of(point.created),
           report::shorten(point.commit, longest_commit),
           report::rate(point.images_per_second),
           point.normalised ? report::rate(point.normalised->median) : nothing,
-          point.efficiency ? report::percent_of_one(*point.efficiency) : nothing,
+          point.efficiency ? report::percent(point.efficiency->median * 100.0) : nothing,
           point.stable ? "yes" : "NO",
           change == nullptr ? "" : change_text(*change)};
+}
+
+std::vector<report::Table::Column> point_columns() {
+  return {{"measured (UTC)"},   {"commit"}, {"images/s [95 %]", true}, {"normalised", true},
+          {"efficiency", true}, {"steady"}, {"change [95 %]"}};
+}
+
+void add_rows(const Series& series, std::size_t most, std::vector<std::vector<std::string>>& rows) {
+  const std::size_t n = series.points.size();
+  for (std::size_t i = n - std::min(n, most); i < n; ++i) rows.push_back(row_of(series, i));
 }
 
 std::string commit_and_date(const Point& point) {
   return fmt::format("{} ({})", report::shorten(point.commit, longest_commit), date_of(point.created));
 }
 
+std::string how_measured(const Series& series, const Change& change) {
+  if (series.judged_normalised)
+    return fmt::format("at the machine's reference speed ({} as measured)", signed_percent(change.raw_share));
+  if (!change.machine_share) return "as measured";
+  return fmt::format("as measured (the machine's own speed changed by {} there)",
+                     signed_percent(*change.machine_share));
+}
+
 std::string change_line(const Series& series, const Change& change) {
-  const std::string measured =
-      series.judged_normalised
-          ? fmt::format("at the machine's reference speed, {} as measured", signed_percent(change.raw_share))
-          : "as measured";
-  return fmt::format("{}: {} images/s {}, between {} and {}", title_of(series), change_text(change), measured,
-                     commit_and_date(series.points[change.first - 1]),
+  return fmt::format("{}: {} images/s {}, between {} and {}", title_of(series), change_text(change),
+                     how_measured(series, change), commit_and_date(series.points[change.first - 1]),
                      commit_and_date(series.points[change.first]));
 }
 
@@ -79,29 +92,35 @@ std::string change_text(const Change& change) {
                      change.high * 100.0);
 }
 
+std::string points_caption(std::size_t most) {
+  std::string text =
+      "images/s: median over the result's rounds [95 % interval]. Normalised: x the time of the calibration "
+      "kernel / its median over the configuration's results. Change: the level from here on against the one "
+      "before [95 % interval].";
+  if (most != all_points) text += fmt::format(" No more than the last {} results of each are shown.", most);
+  return text;
+}
+
+report::Table points_table(const Series& series, std::size_t most) {
+  report::Table table{.title = title_of(series), .caption = "", .columns = point_columns(), .rows = {}};
+  add_rows(series, most, table.rows);
+  return table;
+}
+
 report::Table points_table(const Machine& machine, std::size_t most) {
-  report::Table table{
-      .title = title_of(machine),
-      .caption =
-          "images/s and efficiency: median and 95 % interval over the result's rounds. At reference "
-          "speed: x the time of the calibration kernel / its median over the series. Change: the level "
-          "from here on against the one before, with 95 % interval.",
-      .columns = {{"configuration"},
-                  {"measured (UTC)"},
-                  {"commit"},
-                  {"images/s", true},
-                  {"at reference speed", true},
-                  {"efficiency", true},
-                  {"stable"},
-                  {"change"}},
-      .rows = {}};
-  bool cut = false;
+  report::Table table{.title = title_of(machine),
+                      .caption = points_caption(most),
+                      .columns = {{"configuration"}},
+                      .rows = {}};
+  for (const auto& column : point_columns()) table.columns.push_back(column);
   for (const auto& series : machine.series) {
-    const std::size_t n = series.points.size();
-    cut = cut || n > most;
-    for (std::size_t i = n - std::min(n, most); i < n; ++i) table.rows.push_back(row_of(series, i));
+    std::vector<std::vector<std::string>> rows;
+    add_rows(series, most, rows);
+    for (auto& row : rows) {
+      row.insert(row.begin(), title_of(series));
+      table.rows.push_back(std::move(row));
+    }
   }
-  if (cut) table.caption += fmt::format(" The last {} results of each.", most);
   return table;
 }
 

@@ -16,6 +16,8 @@ std::string headline(const History& history);
 
 // A row a point; of each series the last `most` points.
 report::Table points_table(const Machine& machine, std::size_t most);
+report::Table points_table(const Series& series, std::size_t most);  // without the configuration's column
+std::string points_caption(std::size_t most);
 
 // Each change in words, then what is to be said of series without one.
 std::vector<std::string> change_lines(const Machine& machine);

@@ -27,12 +27,19 @@ std::string section(const std::string& title, const std::vector<std::string>& li
   return fmt::format("\n{}\n{}", report::paint(title, Ink::bold, style), items(lines, ink, style));
 }
 
+std::string bold(const std::string& text, const ConsoleStyle& style) {
+  return report::paint(report::printable(text), Ink::bold, style);
+}
+
 std::string machine_text(const Machine& machine, const ConsoleStyle& style) {
-  const report::Table table = points_table(machine, points_on_screen);
-  return fmt::format("\n{}\n{}  {}\n{}", report::paint(report::printable(table.title), Ink::bold, style),
-                     report::lay_out(table, 3, style),
-                     report::paint(report::wrap(table.caption, 2, style), Ink::dim, style),
-                     items(change_lines(machine), Ink::plain, style));
+  std::string out = fmt::format("\n{}\n", bold(title_of(machine), style));
+  for (const auto& series : machine.series) {
+    out += fmt::format("\n  {}\n{}", bold(title_of(series), style),
+                       report::lay_out(points_table(series, points_on_screen), 2, style));
+  }
+  const std::string caption = report::wrap(points_caption(points_on_screen), 2, style);
+  return out + fmt::format("  {}\n\n{}", report::paint(caption, Ink::dim, style),
+                           items(change_lines(machine), Ink::plain, style));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 (() => {
-  const {color, runColor, short, axis, makers} = dtrainCharts;
+  const {color, runColor, short, axis, ticksAt, makers} = dtrainCharts;
   const history = JSON.parse(document.getElementById('history').textContent);
   const stamp = (point) => point.created + ' ' + point.commit;
   const cut = (text, n) => (text.length > n ? text.slice(0, n - 1) + '\u2026' : text);
@@ -16,13 +16,14 @@
         ctx.strokeStyle = ctx.fillStyle = dataset.borderColor;
         ctx.setLineDash([4, 3]);
         ctx.textAlign = 'center';
+        const height = top + 8 + 11 * (i % 6);
         for (const change of dataset.changes) {
           const at = x.getPixelForValue(change.x);
           ctx.beginPath();
-          ctx.moveTo(at, top + 12);
+          ctx.moveTo(at, height + 4);
           ctx.lineTo(at, bottom);
           ctx.stroke();
-          ctx.fillText(change.text, at, top + 8);
+          ctx.fillText(change.text, at, height);
         }
         ctx.restore();
       });
@@ -55,10 +56,17 @@
     };
   }
 
+  // Room for the whiskers; by powers of ten where configurations are far apart, so that each one's changes are seen.
+  function heights(datasets) {
+    const [lows, highs] = [datasets.flatMap((set) => set.data.map((p) => p.low)), datasets.flatMap((set) => set.data.map((p) => p.high))];
+    const [low, high] = [Math.min(...lows), Math.max(...highs)];
+    return low > 0 && high / low > 8 ? {type: 'logarithmic', min: low / 1.2, max: high * 1.2} :
+        {suggestedMin: low - (high - low) * 0.15, suggestedMax: high + (high - low) * 0.15};
+  }
+
   function chart(datasets, time, unit) {
     const text = datasets.map((set) => `${set.label}: ` + set.data.map((p) => `${short(p.y)} at ${time.labels[p.x].join(', ')}`).join('; ') +
         set.changes.map((change) => `; change of ${change.text}`).join('')).join('. ');
-    const name = (value) => (Number.isInteger(value) ? time.labels[value] : undefined) || '';
     return {
       text: `${unit} over time. ${text}`,
       plugins: [changeLines],
@@ -68,10 +76,10 @@
         options: {
           scales: {
             x: axis('commit, in the order of measuring', {
-              type: 'linear', min: -0.5, max: time.labels.length - 0.5,
-              ticks: {color: color('soft'), stepSize: 1, callback: name, includeBounds: false},
+              type: 'linear', min: -0.5, max: time.labels.length - 0.5, ...ticksAt(time.labels.map((_, i) => i)),
+              ticks: {color: color('soft'), callback: (value) => time.labels[value]},
             }),
-            y: axis(unit, {grace: '10%'}),
+            y: axis(unit, heights(datasets)),
           },
           plugins: {
             legend: {labels: {filter: (item) => !item.text.endsWith(', as measured')}},
