@@ -92,6 +92,8 @@ std::string change_text(const Change& change) {
                      change.high * 100.0);
 }
 
+bool changes_at(const Series& series, std::size_t point) { return change_at(series, point) != nullptr; }
+
 std::string points_caption(std::size_t most) {
   std::string text =
       "images/s: median over the result's rounds [95 % interval]. Normalised: x the time of the calibration "
@@ -104,6 +106,8 @@ std::string points_caption(std::size_t most) {
 report::Table points_table(const Series& series, std::size_t most) {
   report::Table table{.title = title_of(series), .caption = "", .columns = point_columns(), .rows = {}};
   add_rows(series, most, table.rows);
+  table.columns.pop_back();
+  for (auto& row : table.rows) row.pop_back();
   return table;
 }
 

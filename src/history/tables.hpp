@@ -16,7 +16,9 @@ std::string headline(const History& history);
 
 // A row a point; of each series the last `most` points.
 report::Table points_table(const Machine& machine, std::size_t most);
-report::Table points_table(const Series& series, std::size_t most);  // without the configuration's column
+// Without the columns of configuration and change.
+report::Table points_table(const Series& series, std::size_t most);
+bool changes_at(const Series& series, std::size_t point);
 std::string points_caption(std::size_t most);
 
 // Each change in words, then what is to be said of series without one.

@@ -31,14 +31,22 @@ std::string bold(const std::string& text, const ConsoleStyle& style) {
   return report::paint(report::printable(text), Ink::bold, style);
 }
 
+// Where the level changed, a mark stands before the row.
+std::string series_text(const Series& series, const ConsoleStyle& style) {
+  const std::size_t n = series.points.size();
+  std::vector<std::string> marks;
+  for (std::size_t i = n - std::min(n, points_on_screen); i < n; ++i)
+    marks.emplace_back(changes_at(series, i) ? ">" : " ");
+  return fmt::format("\n  {}\n{}", bold(title_of(series), style),
+                     report::lay_out(points_table(series, points_on_screen), 2, style, marks));
+}
+
 std::string machine_text(const Machine& machine, const ConsoleStyle& style) {
   std::string out = fmt::format("\n{}\n", bold(title_of(machine), style));
-  for (const auto& series : machine.series) {
-    out += fmt::format("\n  {}\n{}", bold(title_of(series), style),
-                       report::lay_out(points_table(series, points_on_screen), 2, style));
-  }
-  const std::string caption = report::wrap(points_caption(points_on_screen), 2, style);
-  return out + fmt::format("  {}\n\n{}", report::paint(caption, Ink::dim, style),
+  for (const auto& series : machine.series) out += series_text(series, style);
+  const std::string caption =
+      report::wrap(points_caption(points_on_screen) + " > the level changed here.", 2, style);
+  return out + fmt::format("\n  {}\n\n{}", report::paint(caption, Ink::dim, style),
                            items(change_lines(machine), Ink::plain, style));
 }
 

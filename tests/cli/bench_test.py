@@ -55,7 +55,9 @@ class ResultFile(ProgramTest):
         secrets = {"MY_TOKEN": "s3cr3t", "AWS_SECRET_ACCESS_KEY": "s3cr3t", "NCCL_API_KEY": "s3cr3t", "OMP_NUM_THREADS": "1"}
         done = self.expect(0, "bench", *SMALL, *FEW_STEPS, "--gpus", "1", "--out", "out", environment=secrets)
         self.assertNotIn("s3cr3t", done.stdout + done.stderr)
-        for file in (self.folder / "out").iterdir():
+        files = [path for path in (self.folder / "out").rglob("*") if path.is_file()]
+        self.assertEqual(len(files), 5)
+        for file in files:
             self.assertNotIn("s3cr3t", file.read_text(), file.name)
         self.assertEqual(self.result()["environment"]["OMP_NUM_THREADS"], "1")
 
@@ -107,7 +109,7 @@ class Files(ProgramTest):
     def test_all_formats_by_default(self):
         self.expect(0, "bench", *SMALL, *FEW_STEPS, "--gpus", "1")
         names = sorted(file.name for file in (self.folder / "results").iterdir())
-        self.assertEqual(names, ["report.html", "result.csv", "result.json", "result.md"])
+        self.assertEqual(names, ["history", "report.html", "result.csv", "result.json", "result.md"])
 
     def test_only_the_formats_asked_for(self):
         done = self.expect(0, "bench", *SMALL, *FEW_STEPS, "--gpus", "1", "--format", "csv", "--out", "out")

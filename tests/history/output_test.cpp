@@ -65,6 +65,8 @@ TEST(HistoryText, FollowsEachConfigurationAndSaysWhatChanged) {
   EXPECT_THAT(text, HasSubstr("History on Example 9000 (5f0c2a91)"));
   EXPECT_THAT(text, Not(HasSubstr("2024-05-02 07:08"))) << "the last ten are shown";
   EXPECT_THAT(text, HasSubstr("2024-05-03 07:08"));
+  EXPECT_THAT(text, HasSubstr("\n  2024-05-06 07:08  commit06"));
+  EXPECT_THAT(text, HasSubstr("\n> 2024-05-07 07:08  commit07"));
   EXPECT_THAT(text, HasSubstr("- mirrored-4: -"));
   EXPECT_THAT(text, HasSubstr("Other tools, refused\n  - peer.json (torch, "));
   EXPECT_THAT(text, HasSubstr("Left out of the history\n  - skipped other.json (no result)"));

@@ -9,14 +9,15 @@
   const changeLines = {
     id: 'changeLines',
     afterDatasetsDraw(chart) {
+      let lines = 0;
       chart.data.datasets.forEach((dataset, i) => {
-        if (!dataset.changes || !chart.isDatasetVisible(i)) return;
+        if (!dataset.changes || dataset.changes.length === 0 || !chart.isDatasetVisible(i)) return;
         const {ctx, chartArea: {top, bottom}, scales: {x}} = chart;
         ctx.save();
         ctx.strokeStyle = ctx.fillStyle = dataset.borderColor;
         ctx.setLineDash([4, 3]);
         ctx.textAlign = 'center';
-        const height = top + 8 + 11 * (i % 6);
+        const height = top + 8 + 11 * (lines++ % 8);
         for (const change of dataset.changes) {
           const at = x.getPixelForValue(change.x);
           ctx.beginPath();
@@ -51,7 +52,7 @@
       pointBackgroundColor: known.map((point) => (point.stable ? runColor(i) : color('card'))),
       changes: changes.map((change) => ({
         x: (time.at.get(change.after_created + ' ' + change.after_commit) + time.at.get(change.before_created + ' ' + change.before_commit)) / 2,
-        text: `${change.percent > 0 ? '+' : ''}${short(change.percent)} %`,
+        text: `${change.percent > 0 ? '+' : ''}${change.percent.toFixed(1)} %`,
       })),
     };
   }
