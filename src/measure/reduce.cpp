@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.hpp"
 #include "measure/protocol.hpp"
@@ -69,6 +70,7 @@ double median_of_others(std::vector<std::int64_t> values, std::size_t left_out) 
 
 // What the arrivals of a stretch say of each rank, in ns; averaged by the caller.
 struct ArrivalSums {
+  std::vector<std::int64_t> left;  // when it left the last collective
   std::vector<std::int64_t> wait;
   std::vector<double> late;
   std::vector<int> last;
@@ -90,19 +92,25 @@ void add_step(const StretchRecord& stretch, std::size_t step, ArrivalSums& sums)
   if (ranks == 1) return;
   const auto last = std::max_element(arrivals.begin(), arrivals.end());
   ++sums.last[static_cast<std::size_t>(last - arrivals.begin())];
-  // Relative to the last arrival, so that doubles lose nothing.
+  // Ranks do not leave a collective at the same moment, which is none of their doing: their own way is from
+  // there to the next one.
+  std::vector<std::int64_t> way(ranks);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    way[rank] = arrivals[rank] - std::exchange(sums.left[rank], stretch.ranks[rank][step].communicated_ns);
+  }
   const std::int64_t last_ns = *last;
   for (auto& ns : arrivals) ns -= last_ns;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const StepRecord& r = stretch.ranks[rank][step];
     sums.wait[rank] += std::min(-arrivals[rank], r.communicated_ns - r.arrival_ns);
-    sums.late[rank] += static_cast<double>(arrivals[rank]) - median_of_others(arrivals, rank);
+    sums.late[rank] += static_cast<double>(way[rank]) - median_of_others(way, rank);
   }
 }
 
 ArrivalSums add_up_arrivals(const StretchRecord& stretch) {
   const std::size_t ranks = stretch.ranks.size();
-  ArrivalSums sums{.wait = std::vector<std::int64_t>(ranks),
+  ArrivalSums sums{.left = std::vector<std::int64_t>(ranks, start_of(stretch)),
+                   .wait = std::vector<std::int64_t>(ranks),
                    .late = std::vector<double>(ranks),
                    .last = std::vector<int>(ranks)};
   for (std::size_t step = 0; step < stretch.ranks.front().size(); ++step) add_step(stretch, step, sums);
@@ -175,7 +183,7 @@ RoundSample reduce(const StretchRecord& stretch) {
     phases.arrival_measured = true;
     phases.straggler_wait = static_cast<double>(arrivals.wait[rank]) * 1e-9 / sample.steps;
     phases.last_arrivals = static_cast<double>(arrivals.last[rank]) / arrivals.steps;
-    phases.lateness = arrivals.late[rank] * 1e-9 / arrivals.steps;
+    phases.lateness = arrivals.late[rank] * 1e-9 / sample.steps;
   }
   sample.seconds = static_cast<double>(end - start) * 1e-9;
   return sample;

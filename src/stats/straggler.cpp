@@ -44,22 +44,8 @@ double beyond_others(const measure::RoundSample& round, std::size_t rank, Value 
   return value(round.ranks[rank]) - median(std::move(others));
 }
 
-double own_work(const measure::RankPhases& r) { return r.input + r.forward + r.backward + r.update + r.host; }
-
-// Seconds a step by which each rank of a round holds up the median of the others: they wait that much longer
-// than it does. Where nobody waits for anybody, the rank's own steps are that much longer.
-std::vector<double> lateness(const measure::RoundSample& round, bool in_step) {
-  std::vector<double> late;
-  for (std::size_t rank = 0; rank < round.ranks.size(); ++rank) {
-    if (in_step) {
-      late.push_back(-beyond_others(round, rank, [](const auto& r) { return r.straggler_wait; }));
-    } else {
-      const double whole =
-          beyond_others(round, rank, [](const auto& r) { return own_work(r) + r.communication; });
-      late.push_back(std::max(whole, beyond_others(round, rank, own_work)));
-    }
-  }
-  return late;
+double outside_communication(const measure::RankPhases& r) {
+  return r.input + r.forward + r.backward + r.update + r.host;
 }
 
 double last_share(const Rounds& rounds, std::size_t rank) {
@@ -78,30 +64,30 @@ double deviation(const std::vector<double>& values, double middle) {
   return deviation_of_normal * median(distances);
 }
 
-// By round and rank.
-using Lateness = std::vector<std::vector<double>>;
-
-std::vector<double> of_rank(const Lateness& late, std::size_t rank) {
-  std::vector<double> values;
-  for (const auto& round : late) values.push_back(round[rank]);
-  return values;
+std::vector<double> lateness(const Rounds& rounds, std::size_t rank) {
+  std::vector<double> late;
+  for (const auto* round : rounds) late.push_back(round->ranks[rank].lateness);
+  return late;
 }
 
 // How far the other ranks lie apart; typical over rounds.
-double spread_of_others(const Lateness& late, std::size_t rank) {
+double spread_of_others(const Rounds& rounds, std::size_t rank) {
   std::vector<double> spreads;
-  for (auto round : late) {
-    round.erase(round.begin() + static_cast<std::ptrdiff_t>(rank));
-    const auto [least, most] = std::minmax_element(round.begin(), round.end());
+  for (const auto* round : rounds) {
+    std::vector<double> late;
+    for (std::size_t other = 0; other < round->ranks.size(); ++other) {
+      if (other != rank) late.push_back(round->ranks[other].lateness);
+    }
+    const auto [least, most] = std::minmax_element(late.begin(), late.end());
     spreads.push_back(*most - *least);
   }
   return median(spreads);
 }
 
-bool late_beyond_noise(const Rounds& rounds, const Lateness& late, std::size_t rank, bool few) {
+bool late_beyond_noise(const Rounds& rounds, std::size_t rank, bool few) {
   const double share_of_step = few ? floor_of_step_few_rounds : floor_of_step;
-  const double spread = spread_of_others(late, rank);
-  const std::vector<double> own = of_rank(late, rank);
+  const double spread = spread_of_others(rounds, rank);
+  const std::vector<double> own = lateness(rounds, rank);
   double beyond = 0.0;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const double floor = std::max(share_of_step * rounds[i]->seconds / rounds[i]->steps, spread);
@@ -120,15 +106,17 @@ double excess(const Rounds& rounds, std::size_t rank, Value value) {
   return median(differences);
 }
 
+// What a rank works for a collective before it arrives is what the other phases leave of its lateness: time
+// in the collective says nothing, because ranks leave it at different moments.
 void find_phase(Straggler& straggler, const Rounds& rounds) {
   using measure::RankPhases;
   const auto rank = static_cast<std::size_t>(straggler.rank);
-  const auto own_communication = [](const RankPhases& r) { return r.communication - r.straggler_wait; };
+  const double elsewhere = excess(rounds, rank, &outside_communication);
   const std::array<double, config::phase_count> more = {
       excess(rounds, rank, [](const RankPhases& r) { return r.input; }),
       excess(rounds, rank, [](const RankPhases& r) { return r.forward; }),
       excess(rounds, rank, [](const RankPhases& r) { return r.backward; }),
-      excess(rounds, rank, own_communication),
+      straggler.seconds_late - elsewhere,
       excess(rounds, rank, [](const RankPhases& r) { return r.update; }),
   };
   const auto most = std::max_element(more.begin(), more.end());
@@ -142,16 +130,14 @@ std::optional<Straggler> find_straggler(const measure::RunSamples& run) {
   const auto ranks = static_cast<std::size_t>(std::max(run.plan.replicas, 0));
   const Rounds rounds = rounds_with_arrivals(run);
   if (ranks < 2 || rounds.empty()) return std::nullopt;
-  Lateness late;
-  for (const auto* round : rounds) late.push_back(lateness(*round, !run.staleness));
   const bool few = std::ssize(rounds) < rounds_to_judge_noise;
   const double chance = 1.0 / static_cast<double>(ranks);
   const double share_needed = few ? last_share_few_rounds : std::lerp(chance, 1.0, above_chance);
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const double share = last_share(rounds, rank);
-    if (share <= share_needed || !late_beyond_noise(rounds, late, rank, few)) continue;
+    if (share <= share_needed || !late_beyond_noise(rounds, rank, few)) continue;
     Straggler straggler{.rank = static_cast<int>(rank), .last_share = share};
-    straggler.seconds_late = median(of_rank(late, rank));
+    straggler.seconds_late = median(lateness(rounds, rank));
     find_phase(straggler, rounds);
     return straggler;
   }

@@ -11,11 +11,12 @@ struct Straggler {
   config::Phase phase = config::Phase::input;  // where it lost the time
   bool between_phases = false;  // it lost more of it where no stamp is, outside all phases: `phase` is second
   double last_share = 0.0;      // share of steps in which it arrived last
-  double seconds_late = 0.0;    // a step, lost to the median of the other ranks; median over rounds
+  double seconds_late = 0.0;    // a step, beyond the median of the other ranks; median over rounds
 };
 
 // The rank that holds the others up, if the evidence is clear; nobody otherwise. How late it is in a round is
-// by how much longer the others (their median) wait in a step than it does itself. All of:
+// how much longer it takes from leaving one collective to its arrival at the next than the median of the
+// others, so that nobody is blamed for being let go later. All of:
 //
 // - it arrived last in more than a quarter of the way from chance (1/N) to all of the steps;
 // - in nine rounds of ten it was late by more than the noise floor: 2 % of the step, and more than the other
@@ -23,9 +24,8 @@ struct Straggler {
 // - its lateness is at least twice what it varies by from round to round (median absolute deviation).
 //
 // Fewer than five rounds cannot show that last point, and a rank may have been slow in all of them by chance:
-// then last in 90 % of the steps and late by 20 % are asked. Where updates are asynchronous nobody waits, and
-// late is what the rank's own steps take longer than those of the others. The phase is the one in which it
-// took most more than the median of the other ranks (for two: than the other).
+// then last in 90 % of the steps and late by 20 % are asked. The phase is the one in which it took most more
+// than the median of the other ranks (for two: than the other).
 std::optional<Straggler> find_straggler(const measure::RunSamples& run);
 
 }  // namespace dtrain::stats

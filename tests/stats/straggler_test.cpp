@@ -87,8 +87,7 @@ TEST(FindStraggler, NamesOneThatCommunicatesLongerWithinBackward) {
   for (auto& round : late.rounds) {
     for (std::size_t rank = 0; rank < 4; ++rank) {
       round.ranks[rank].last_arrivals = rank == 1 ? 1.0 : 0.0;
-      round.ranks[rank].straggler_wait = rank == 1 ? 0.0 : 6 * ms;
-      round.ranks[rank].communication = rank == 1 ? 7 * ms : 7 * ms + 1e-5;
+      round.ranks[rank].lateness = rank == 1 ? 6 * ms : 0.0;
     }
   }
   const auto found = find_straggler(late);
@@ -113,8 +112,7 @@ TEST(FindStraggler, SeesADelayInSpiteOfADisturbedRound) {
   auto run = noisy_run(2, 5, 40, {}, 5, [](int rank, Phases& phases) {
     if (rank == 1) phases[1] += 10 * ms;
   });
-  run.rounds[2].ranks[0].straggler_wait += 70 * ms;
-  run.rounds[2].ranks[0].communication += 70 * ms;
+  run.rounds[2].ranks[1].lateness = 80 * ms;
   const auto found = find_straggler(run);
   ASSERT_TRUE(found);
   EXPECT_NEAR(found->seconds_late, 10 * ms, 2 * ms);
@@ -215,39 +213,18 @@ TEST(FindStraggler, FindsARankThatIsLateByATwentiethOfTheStep) {
   }
 }
 
-TEST(FindStraggler, SaysWhatAStepLosesWhereRanksMeetOnlyNowAndThen) {
-  // Ranks meet in every second step, in which the others wait for two delays: one a step.
-  auto run = noisy_run(2, 5, 40, {}, 11, [](int rank, Phases& phases) {
-    if (rank == 1) phases[1] += 10 * ms;
-  });
-  for (auto& round : run.rounds) round.ranks[1].lateness *= 2.0;
-  const auto found = find_straggler(run);
-  ASSERT_TRUE(found);
-  EXPECT_NEAR(found->seconds_late, 10 * ms, 2 * ms);
-}
-
-TEST(FindStraggler, HoldsStepsAgainstEachOtherWhereNobodyWaits) {
-  // Asynchronous updates: a slower rank falls behind further with every step, and nobody waits for it.
-  for (const int phase : {0, 1, 2, 3, 4}) {
-    auto run = noisy_run(2, 5, 40, {}, 12, [&](int rank, Phases& phases) {
-      if (rank == 1) phases[phase] += 10 * ms;
-    });
-    run.staleness.emplace();
-    for (auto& round : run.rounds) {
-      for (auto& rank : round.ranks) {
-        rank.communication -= rank.straggler_wait;
-        rank.straggler_wait = 0.0;
-      }
-      round.ranks[1].lateness = 200 * ms;
-      round.ranks[1].last_arrivals = 1.0;
-      round.ranks[0].last_arrivals = 0.0;
-    }
-    const auto found = find_straggler(run);
-    ASSERT_TRUE(found) << phase;
-    EXPECT_EQ(found->rank, 1);
-    EXPECT_EQ(static_cast<int>(found->phase), phase);
-    EXPECT_NEAR(found->seconds_late, 10 * ms, 2 * ms);
+// Rank 1 comes last to every collective, because the end of the one before reaches it later.
+TEST(FindStraggler, BlamesNobodyForBeingLetGoLater) {
+  auto run = noisy_run(2, 5, 40, {}, 11);
+  for (auto& round : run.rounds) {
+    round.ranks[1].last_arrivals = 1.0;
+    round.ranks[0].last_arrivals = 0.0;
+    round.ranks[0].straggler_wait = 5 * ms;
+    round.ranks[0].communication = 6 * ms;
+    round.ranks[1].straggler_wait = 0.0;
+    round.ranks[1].communication = 6 * ms;
   }
+  EXPECT_FALSE(find_straggler(run));
 }
 
 TEST(FindStraggler, IgnoresALatenessThatDoesNotMatter) {
