@@ -14,8 +14,11 @@
 #include "cli/arguments.hpp"
 #include "cli/command.hpp"
 #include "comm/communicator.hpp"
+#include "compare/metric.hpp"
+#include "compare/writers.hpp"
 #include "kernels/optimizer.hpp"
 #include "model/zoo.hpp"
+#include "predict/link.hpp"
 #include "report/writer.hpp"
 #include "strategy/strategy.hpp"
 #include "train/schedule.hpp"
@@ -51,7 +54,9 @@ std::string choices_table() {
   return "| flag | name | what it is |\n|---|---|---|\n" + rows_of("`--strategy`", strategy::strategies()) +
          rows_of("`--model`", model::zoo()) + rows_of("`--optimizer`", kernels::optimizers()) +
          rows_of("`--schedule`", train::schedules()) + rows_of("`--comm`", comm::local_communicators()) +
-         rows_of("`--format`", report::writers());
+         rows_of("`--format`", report::writers()) +
+         rows_of("`--format` of `compare`, `ab`", compare::writers()) +
+         rows_of("`--metric`", compare::metrics()) + rows_of("`--link`", predict::links());
 }
 
 std::string commands_table() {
