@@ -2,10 +2,21 @@
 
 import copy
 import json
+import pathlib
 import re
+import shutil
+import subprocess
+import unittest
 import xml.etree.ElementTree as xml
 
 from program import SMALL, ProgramTest
+
+try:
+    import jsonschema
+except ModuleNotFoundError:
+    jsonschema = None
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 ROUNDS = ["--rounds", "5", "--steps", "10", "--warmup", "2"]
 
@@ -201,6 +212,37 @@ class Formats(CompareTest):
         markdown = (self.folder / "verdict" / "comparison.md").read_text()
         self.assertIn("## dtrain: regression", markdown)
         self.assertIn("| mirrored-2 |", markdown)
+
+    def outcomes(self):
+        """A comparison of every outcome, in files."""
+
+        def other(result):
+            result["model"]["parameters"] = 7
+
+        for code, change in ((0, None), (1, slower(1.3)), (6, slower(1.053)), (6, other)):
+            self.compare(code, change, "--format", "json,junit", "--out", "verdict")
+            yield self.folder / "verdict"
+
+    @unittest.skipUnless(jsonschema, "Python's module jsonschema is not installed (package python3-jsonschema)")
+    def test_json_keeps_to_its_schema(self):
+        schema = json.loads((ROOT / "results" / "comparison.schema.json").read_text())
+        jsonschema.Draft202012Validator.check_schema(schema)
+        for folder in self.outcomes():
+            verdict = json.loads((folder / "comparison.json").read_text())
+            jsonschema.Draft202012Validator(schema).validate(verdict)
+        verdict["findings"] = [{"configuration": "plain"}]
+        with self.assertRaises(jsonschema.ValidationError):
+            jsonschema.Draft202012Validator(schema).validate(verdict)
+
+    @unittest.skipUnless(shutil.which("xmllint"), "xmllint is not installed (package libxml2-utils)")
+    def test_junit_keeps_to_its_schema(self):
+        schema = ROOT / "tests" / "compare" / "schemas" / "junit.xsd"
+        check = ["xmllint", "--noout", "--schema", str(schema)]
+        for folder in self.outcomes():
+            done = subprocess.run([*check, folder / "comparison.xml"], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        (folder / "comparison.xml").write_text("<testsuites><testsuite/></testsuites>")
+        self.assertNotEqual(subprocess.run([*check, folder / "comparison.xml"], capture_output=True, check=False).returncode, 0)
 
     def test_github_annotations_on_the_screen(self):
         lines = self.compare(1, slower(1.3), "--format", "github").stdout.splitlines()
