@@ -42,7 +42,7 @@ std::string render_console(const Comparison& comparison, const ConsoleStyle& sty
   std::string out =
       fact("base", describe(comparison.base), style) + fact("new", describe(comparison.next), style);
   out += section(difference_table(comparison), 1, style);
-  out += section(finding_table(comparison), 1, style);
+  out += section(finding_table(comparison), comparison.config.metrics.size() == 1 ? 1 : 2, style);
   const auto lines = remarks(comparison);
   if (!lines.empty()) out += "\n";
   for (const auto& line : lines) out += "  - " + wrap(report::printable(line), 4, style) + "\n";

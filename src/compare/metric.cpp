@@ -66,6 +66,12 @@ std::vector<double> bytes_sent(const Result& result, std::size_t index) {
   return {static_cast<double>(run.bytes_sent) / static_cast<double>(run.measured_steps)};
 }
 
+std::vector<double> last_accuracy(const Result& result, std::size_t run) {
+  const auto& evaluations = result.samples.runs[run].evaluations;
+  if (evaluations.empty()) return {};
+  return {evaluations.back().accuracy};
+}
+
 }  // namespace
 
 const Registry<Metric>& metrics() {
@@ -87,6 +93,8 @@ const Registry<Metric>& metrics() {
     known.add("replica_peak_bytes", "most memory that a replica held",
               {"bytes", false, false, false, peak_bytes});
     known.add("bytes_sent", "by rank 0 in a step", {"bytes", false, false, false, bytes_sent});
+    known.add("accuracy", "of the last evaluation, where there was one",
+              {"of one", true, false, false, last_accuracy});
     return known;
   }();
   return table;

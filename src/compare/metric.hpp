@@ -23,7 +23,7 @@ struct Metric {
 };
 
 // images_per_second, efficiency, step_ms, input_ms, communication_ms, straggler_ms, replica_peak_bytes,
-// bytes_sent.
+// bytes_sent, accuracy.
 const Registry<Metric>& metrics();
 
 }  // namespace dtrain::compare
