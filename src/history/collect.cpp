@@ -16,11 +16,13 @@ namespace {
 
 constexpr std::uintmax_t largest_result = 256u << 20;  // bytes: traces are larger, results are not
 
+bool is_schema(const std::string& text) { return text.find("\"$schema\"") != std::string::npos; }
+
 // Files of ours that are no results, by what they hold or by a name that the format fixes.
 bool is_other_output(const fs::path& file, const std::string& text) {
   const std::string name = file.filename();
   return name == "bencher.json" || name == "github-action-benchmark.json" ||
-         text.find("\"dtrain.") != std::string::npos;
+         text.find("\"dtrain.") != std::string::npos || is_schema(text);
 }
 
 class Collector {
@@ -67,7 +69,7 @@ class Collector {
     if (fs::file_size(file, error) > largest_result || error) return skip("too large, or unreadable");
     std::ifstream in(file, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    if (text.find(report::Result::schema) == std::string::npos) {
+    if (is_schema(text) || text.find(report::Result::schema) == std::string::npos) {
       if (!is_other_output(file, text)) skip("no result");
       return;
     }

@@ -310,6 +310,7 @@ TEST_F(HistoryFolder, SkipsWhatIsNoResultAndNamesIt) {
   save("package.json", "{\"name\": \"x\"}");
   save("empty.json", "");
   save("bencher.json", "{}");
+  save("schema.json", "{\"$schema\": \"x\", \"const\": \"dtrain.result/1\"}");
   save("allreduce.json", "{\"schema\": \"dtrain.allreduce/1\"}");
   save("notes.txt", "dtrain.result/1");
   const Collection found = collected();
