@@ -36,16 +36,31 @@ Rounds rounds_with_arrivals(const measure::RunSamples& run) {
 }
 
 template <class Value>
-double beyond_others(const measure::RoundSample& round, std::size_t rank, Value value) {
+double median_of_others(const measure::RoundSample& round, std::size_t rank, Value value) {
   std::vector<double> others;
   for (std::size_t other = 0; other < round.ranks.size(); ++other) {
     if (other != rank) others.push_back(value(round.ranks[other]));
   }
-  return value(round.ranks[rank]) - median(std::move(others));
+  return median(std::move(others));
+}
+
+template <class Value>
+double beyond_others(const measure::RoundSample& round, std::size_t rank, Value value) {
+  return value(round.ranks[rank]) - median_of_others(round, rank, value);
 }
 
 double outside_communication(const measure::RankPhases& r) {
   return r.input + r.forward + r.backward + r.update + r.host;
+}
+
+// Of its work for a collective, the last to come does a part before it arrives that the others, who wait for
+// it, do afterwards. That much is the last one's lot and not its fault.
+double lateness(const measure::RoundSample& round, std::size_t rank) {
+  const double late = round.ranks[rank].lateness;
+  const double at_collective = late - beyond_others(round, rank, &outside_communication);
+  const double done_later_by_others =
+      median_of_others(round, rank, [](const auto& r) { return r.communication - r.straggler_wait; });
+  return late - std::clamp(at_collective, 0.0, std::max(done_later_by_others, 0.0));
 }
 
 double last_share(const Rounds& rounds, std::size_t rank) {
@@ -64,9 +79,9 @@ double deviation(const std::vector<double>& values, double middle) {
   return deviation_of_normal * median(distances);
 }
 
-std::vector<double> lateness(const Rounds& rounds, std::size_t rank) {
+std::vector<double> by_round(const Rounds& rounds, std::size_t rank) {
   std::vector<double> late;
-  for (const auto* round : rounds) late.push_back(round->ranks[rank].lateness);
+  for (const auto* round : rounds) late.push_back(lateness(*round, rank));
   return late;
 }
 
@@ -76,7 +91,7 @@ double spread_of_others(const Rounds& rounds, std::size_t rank) {
   for (const auto* round : rounds) {
     std::vector<double> late;
     for (std::size_t other = 0; other < round->ranks.size(); ++other) {
-      if (other != rank) late.push_back(round->ranks[other].lateness);
+      if (other != rank) late.push_back(lateness(*round, other));
     }
     const auto [least, most] = std::minmax_element(late.begin(), late.end());
     spreads.push_back(*most - *least);
@@ -87,7 +102,7 @@ double spread_of_others(const Rounds& rounds, std::size_t rank) {
 bool late_beyond_noise(const Rounds& rounds, std::size_t rank, bool few) {
   const double share_of_step = few ? floor_of_step_few_rounds : floor_of_step;
   const double spread = spread_of_others(rounds, rank);
-  const std::vector<double> own = lateness(rounds, rank);
+  const std::vector<double> own = by_round(rounds, rank);
   double beyond = 0.0;
   for (std::size_t i = 0; i < own.size(); ++i) {
     const double floor = std::max(share_of_step * rounds[i]->seconds / rounds[i]->steps, spread);
@@ -137,7 +152,7 @@ std::optional<Straggler> find_straggler(const measure::RunSamples& run) {
     const double share = last_share(rounds, rank);
     if (share <= share_needed || !late_beyond_noise(rounds, rank, few)) continue;
     Straggler straggler{.rank = static_cast<int>(rank), .last_share = share};
-    straggler.seconds_late = median(lateness(rounds, rank));
+    straggler.seconds_late = median(by_round(rounds, rank));
     find_phase(straggler, rounds);
     return straggler;
   }

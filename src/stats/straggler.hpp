@@ -16,7 +16,8 @@ struct Straggler {
 
 // The rank that holds the others up, if the evidence is clear; nobody otherwise. How late it is in a round is
 // how much longer it takes from leaving one collective to its arrival at the next than the median of the
-// others, so that nobody is blamed for being let go later. All of:
+// others, so that nobody is blamed for being let go later; less what it did for the collective in that time
+// and the others, who wait for it, do afterwards. All of:
 //
 // - it arrived last in more than a quarter of the way from chance (1/N) to all of the steps;
 // - in nine rounds of ten it was late by more than the noise floor: 2 % of the step, and more than the other

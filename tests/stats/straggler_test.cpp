@@ -227,6 +227,31 @@ TEST(FindStraggler, BlamesNobodyForBeingLetGoLater) {
   EXPECT_FALSE(find_straggler(run));
 }
 
+// Whoever comes last finds the others' gradients there, and adds them up before it arrives; the others do so
+// afterwards.
+TEST(FindStraggler, BlamesNobodyForTheWorkOfTheLastToCome) {
+  const auto last_adds_up = [](double work) {
+    auto run = noisy_run(2, 5, 40, {.step = 0.0, .round = 0.0}, 13);
+    for (auto& round : run.rounds) {
+      for (auto& rank : round.ranks) {
+        rank = {.forward = 10 * ms,
+                .backward = 18 * ms,
+                .communication = work + 3 * ms,
+                .arrival_measured = true};
+      }
+      round.ranks[0].straggler_wait = work;
+      round.ranks[1].last_arrivals = 1.0;
+      round.ranks[1].lateness = work;
+    }
+    return find_straggler(run);
+  };
+  EXPECT_FALSE(last_adds_up(3 * ms));
+  const auto found = last_adds_up(13 * ms);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->phase, config::Phase::communication);
+  EXPECT_NEAR(found->seconds_late, 10 * ms, 1e-9);
+}
+
 TEST(FindStraggler, IgnoresALatenessThatDoesNotMatter) {
   // Always last, by a hundredth of the step.
   const auto run = noisy_run(4, 5, 40, {.step = 0.0, .round = 0.0}, 6, [](int rank, Phases& phases) {
