@@ -4,6 +4,7 @@ import copy
 import csv
 import io
 import json
+import pathlib
 import random
 import unittest
 
@@ -84,6 +85,18 @@ class ReportTest(ProgramTest):
             self.assertLess(change["percent_high"], -2)
         shown = self.expect(0, "report", "results").stdout
         self.assertIn("between commit08 (2025-03-08 10:00) and", " ".join(shown.split()))
+
+    def test_every_key_of_a_history_is_documented(self):
+        for number, result in enumerate(self.days(lambda day: 1.0 if day < 9 else 0.9)):
+            self.save(result, f"results/{number}.json")
+        text = (pathlib.Path(__file__).parents[2] / "results/README.md").read_text()
+        text = text[text.index("## `dtrain.history/1`"):text.index("# `dtrain.result/1`")]
+        history, _ = self.history("results")
+        series = history["machines"][0]["series"][0]
+        change, point = series["changes"][0], series["points"][0]
+        for key in [*history, *history["machines"][0], *series, *change, *point]:
+            if not key.endswith("_reason"):
+                self.assertIn(key, text)
 
     def test_formats_of_a_history(self):
         for number, result in enumerate(self.days(lambda day: 1.0)):
