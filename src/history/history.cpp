@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "base/text.hpp"
 #include "history/judge.hpp"
@@ -162,24 +163,35 @@ void place(Series other, History& history) {
       fmt::format("{} ({}, {}): {}", other.points.back().file, other.tool, other.label, why));
 }
 
-// Says what tells series with the same run's id apart.
+// Traits that follow from another one need no naming beside it.
+bool follows(const std::string& trait, const std::vector<std::string>& named) {
+  static const std::map<std::string, std::string> from = {
+      {"parameters", "model"}, {"data checksum", "data"}, {"global batch", "batch"}};
+  const auto found = from.find(trait);
+  return found != from.end() && std::ranges::find(named, found->second) != named.end();
+}
+
+// The run's id, and what tells it from other series of ours with the same.
+std::string full_label(const Series& series, const std::vector<Series>& all) {
+  std::vector<std::string> named;
+  std::string label = series.label;
+  for (std::size_t t = 0; t < series.work.size(); ++t) {
+    const auto& trait = series.work[t];
+    const auto differs = [&](const Series& other) {
+      return other.tool == "dtrain" && other.points.back().run == series.points.back().run &&
+             other.work[t].value != trait.value;
+    };
+    if (std::ranges::none_of(all, differs) || follows(trait.name, named)) continue;
+    named.push_back(trait.name);
+    label += fmt::format(", {} {}", trait.name, trait.value.empty() ? "none" : trait.value);
+  }
+  return label;
+}
+
 void name_series(std::vector<Series>& list) {
   std::vector<std::string> labels;
-  for (const auto& series : list) {
-    std::string label = series.label;
-    if (series.tool == "dtrain") {
-      for (std::size_t t = 0; t < series.work.size(); ++t) {
-        const auto differs = [&](const Series& other) {
-          return other.tool == "dtrain" && other.points.back().run == series.points.back().run &&
-                 other.work[t].value != series.work[t].value;
-        };
-        const auto& trait = series.work[t];
-        if (std::ranges::any_of(list, differs))
-          label += fmt::format(", {} {}", trait.name, trait.value.empty() ? "none" : trait.value);
-      }
-    }
-    labels.push_back(std::move(label));
-  }
+  for (const auto& series : list)
+    labels.push_back(series.tool == "dtrain" ? full_label(series, list) : series.label);
   for (std::size_t i = 0; i < list.size(); ++i) list[i].label = std::move(labels[i]);
 }
 

@@ -9,7 +9,6 @@ namespace dtrain::history {
 
 namespace {
 
-constexpr std::size_t enough = 2 * least_segment;
 constexpr double noisy_calibration = 2.0;  // times the scatter without it
 
 void normalise(Series& series) {
@@ -74,13 +73,14 @@ void find_changes(Series& series, const std::vector<double>& logs, const std::ve
 std::string remark_on(const Series& series, const std::vector<double>& logs) {
   const std::size_t n = series.points.size();
   if (!series.changes.empty()) return {};
-  if (n < enough) {
-    return fmt::format("{} of the {} results of equal work that it takes to look for a change", n, enough);
+  if (n < enough_results) {
+    return fmt::format("{} of the {} results of equal work that it takes to look for a change", n,
+                       enough_results);
   }
   std::vector<double> rates;
   for (const double log : logs) rates.push_back(std::exp(log - logs.front()));
   const double drift = stats::significant_drift(rates);
-  if (std::abs(drift) < least_change) return "no change";
+  if (std::abs(drift) < least_change) return std::string(no_change);
   return fmt::format("no single change, but a drift of {:+.1f} % from first to last", drift * 100.0);
 }
 
@@ -92,7 +92,8 @@ void judge(Series& series, ChangePointFinder& finder) {
   auto logs = raw;
   if (series.reference_calibration_seconds > 0.0) {
     logs = logs_of(series, true);
-    series.judged_normalised = raw.size() < enough || scatter(logs) <= noisy_calibration * scatter(raw);
+    series.judged_normalised =
+        raw.size() < enough_results || scatter(logs) <= noisy_calibration * scatter(raw);
     if (!series.judged_normalised) logs = raw;
   }
   find_changes(series, logs, raw, finder);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+#include "history/judge.hpp"
 #include "report/format.hpp"
 
 namespace dtrain::history {
@@ -9,7 +11,7 @@ namespace dtrain::history {
 namespace {
 
 constexpr const char* nothing = "-";
-constexpr std::size_t longest_commit = 16;
+constexpr std::size_t longest_commit = 18;
 
 std::string signed_percent(double share) { return fmt::format("{:+.1f} %", share * 100.0); }
 
@@ -130,11 +132,26 @@ report::Table points_table(const Machine& machine, std::size_t most) {
 
 std::vector<std::string> change_lines(const Machine& machine) {
   std::vector<std::string> lines;
+  std::vector<std::string> unchanged;
+  std::size_t too_short = 0;
   for (const auto& series : machine.series) {
     for (const auto& change : series.changes) lines.push_back(change_line(series, change));
   }
   for (const auto& series : machine.series) {
-    if (!series.remark.empty()) lines.push_back(title_of(series) + ": " + series.remark);
+    if (!series.changes.empty()) continue;
+    if (series.points.size() < enough_results) {
+      ++too_short;
+    } else if (series.remark == no_change) {
+      unchanged.push_back(title_of(series));
+    } else {
+      lines.push_back(title_of(series) + ": " + series.remark);
+    }
+  }
+  if (!unchanged.empty()) lines.push_back(fmt::format("no change: {}", join(unchanged, "; ")));
+  if (too_short > 0) {
+    lines.push_back(
+        fmt::format("{} with fewer than the {} results of equal work that it takes to look for a change",
+                    counted(too_short, "configuration"), enough_results));
   }
   return lines;
 }

@@ -21,7 +21,8 @@ report::Table points_table(const Series& series, std::size_t most);
 bool changes_at(const Series& series, std::size_t point);
 std::string points_caption(std::size_t most);
 
-// Each change in words, then what is to be said of series without one.
+// Each change in words; then drifts; then, together, which configurations did not change, and how many have
+// too few results to say.
 std::vector<std::string> change_lines(const Machine& machine);
 
 std::string title_of(const Machine& machine);

@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "base/text.hpp"
+
 namespace dtrain::history {
 
 namespace {
@@ -54,10 +56,11 @@ void add_plan(Traits& traits, const config::RunPlan& plan, int accumulate) {
 }
 
 std::string delays(const config::Options& options) {
-  std::string text;
+  std::vector<std::string> words;
   for (const auto& delay : options.injected_delays)
-    text += fmt::format("rank {} {} {} ms ", delay.rank, config::name(delay.phase), delay.milliseconds);
-  return text;
+    words.push_back(
+        fmt::format("{} ms in {} of rank {}", delay.milliseconds, config::name(delay.phase), delay.rank));
+  return join(words, ", ");
 }
 
 // How replicas keep together; the plain loop has no policy.

@@ -132,6 +132,20 @@ TEST(History, KnowsEveryTraitThatMakesWorkUnequal) {
   EXPECT_TRUE(apart([](Result& r) { r.build.build_type = "Debug"; }));
 }
 
+TEST(History, NamesInLabelsWhatDiffersButNotWhatFollowsFromIt) {
+  Result other = result_of(2);
+  other.model.name = "resnet9";
+  other.model.parameters = 6573130;
+  other.dataset.name = "cifar";
+  other.dataset.checksum = "abc";
+  other.options.injected_delays = {{.rank = 1, .phase = config::Phase::backward, .milliseconds = 8.0}};
+  const History history = history_of({result_of(1), other});
+  EXPECT_EQ(history.machines[0].series[3].label,
+            "mirrored-4, model cnn, data synthetic, injected delay none");
+  EXPECT_EQ(history.machines[0].series[7].label,
+            "mirrored-4, model resnet9, data cifar, injected delay 8 ms in backward of rank 1");
+}
+
 TEST(History, GroupsByMachineTheLatestFirst) {
   Result there = result_of(5);
   there.machine.key = "other";
