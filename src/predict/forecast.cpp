@@ -8,6 +8,7 @@ namespace {
 
 constexpr double far_beyond = 4.0;     // times the largest measured N
 constexpr double error_between = 0.5;  // share of the leave-one-out error that counts among measured N
+constexpr double least_error = 0.05;
 constexpr double part_that_limits = 0.1;
 
 std::string limit_of(const Parts& parts, double ideal, bool shares) {
@@ -55,10 +56,12 @@ double Forecast::efficiency_of(const StepModel& model, int replicas) const {
   return step > 0.0 ? alone * setup_->images(replicas) / (setup_->images(1) * replicas * step) : 0.0;
 }
 
-// Grows with every doubling beyond the largest measured N.
+// Grows with every doubling beyond the largest measured N. A few N that are predicted well may be so by
+// chance.
 double Forecast::error_at(int replicas) const {
   const double beyond = std::log2(static_cast<double>(replicas) / setup_->largest.replicas);
-  return choice_.best.worst * (beyond <= 0.0 ? error_between : std::max(1.0, beyond));
+  const double error = std::max(choice_.best.worst, least_error);
+  return error * (beyond <= 0.0 ? error_between : std::max(1.0, beyond));
 }
 
 Range Forecast::range(Quantity quantity, int replicas, bool by_error) const {

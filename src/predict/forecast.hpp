@@ -18,7 +18,6 @@ class Forecast {
   // images/s with `exchange` / images/s as it was.
   Range gain(const Exchange& exchange, int replicas) const;
 
-  // Over a preset or given link, whose library is not known, the faster of ring and tree.
   Parts parts(const Exchange& exchange, int replicas) const;
   double ideal(int replicas) const;  // seconds a step would take if N replicas cost nothing
 

@@ -27,7 +27,8 @@ LevelCost halving_doubling_cost(int members, double bytes) {
   return {2.0 * doublings(members), power ? share(members, bytes) : 2.0 * bytes};
 }
 
-LevelCost shared_memory_cost(int members, double bytes) { return {1.0, members * bytes}; }
+LevelCost shared_memory_cost(int, double bytes) { return {1.0, 2.0 * bytes}; }
+LevelCost sum_by_one_cost(int members, double bytes) { return {1.0, 2.0 * members * bytes}; }
 
 LevelCost gloo_cost(int members, double bytes) {
   const auto whole = static_cast<std::size_t>(bytes);
@@ -42,6 +43,7 @@ LevelLaw ring() { return {"ring", &ring_cost}; }
 LevelLaw tree() { return {"tree", &tree_cost}; }
 LevelLaw halving_doubling() { return {"halving and doubling", &halving_doubling_cost}; }
 LevelLaw shared_memory() { return {"shared memory", &shared_memory_cost}; }
+LevelLaw sum_by_one() { return {"sum by one thread", &sum_by_one_cost}; }
 LevelLaw as_gloo_chooses() { return {"ring or halving and doubling, as Gloo chooses by size", &gloo_cost}; }
 
 Columns Law::columns(const Placement& placement, double bytes, double sent_share, double load) const {

@@ -22,11 +22,13 @@ struct LevelLaw {
 // ring                2 (n-1) messages, 2 (n-1)/n B bytes
 // tree                2 ceil(log2 n) messages of B bytes, one after the other
 // halving and doubling  2 ceil(log2 n) messages, 2 (n-1)/n B bytes where n is a power of two, else 2 B
-// shared memory       one meeting; every buffer is read and written: n B bytes
+// shared memory       one meeting; every member sums its share of all buffers for all: 2 B bytes in and out
+// sum by one thread   of a worker among others: it reads and writes every buffer, 2 n B bytes
 LevelLaw ring();
 LevelLaw tree();
 LevelLaw halving_doubling();
 LevelLaw shared_memory();
+LevelLaw sum_by_one();
 LevelLaw as_gloo_chooses();  // by bytes and processes, ring or halving and doubling
 
 // How an all-reduce goes: within each worker, then among workers.

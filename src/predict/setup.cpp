@@ -86,14 +86,19 @@ std::vector<LevelLaw> spanning_laws(const report::Result& result, bool& known) {
 }
 
 void set_laws(Setup& setup, const report::Result& result) {
-  const bool cpu = result.device != "cuda";
-  setup.local_laws =
-      cpu ? std::vector<LevelLaw>{shared_memory(), ring(), tree()} : std::vector<LevelLaw>{ring(), tree()};
+  if (result.device == "cuda") {
+    setup.local_laws = {ring(), tree()};
+  } else if (setup.largest.workers > 1) {
+    setup.local_laws = {sum_by_one()};
+  } else {
+    setup.local_laws = {shared_memory(), ring(), tree()};
+  }
   setup.spanning_laws = spanning_laws(result, setup.law_known);
   if (setup.link) {  // another link, and perhaps another library
     setup.spanning_laws = {ring(), tree(), halving_doubling()};
     setup.law_known = false;
   }
+  if (result.device != "cuda" && setup.largest.workers == 1) setup.law_known = true;  // within the process
 }
 
 // Sweeps that tell something of the levels that there are.

@@ -12,7 +12,9 @@ namespace dtrain::predict {
 // hides.
 //
 // Waiting is computation x width x (what the largest of N draws is above their mean); the draws are steps of
-// one rank alone, and the width is what was measured of waiting at every N against that.
+// one rank alone, and the width is what was measured of waiting at every N against that. Where replicas of
+// one process share places, one that waits leaves its place to those that it waits for, so that waiting does
+// not grow with N: it is the share of computation that it was where places were shared.
 class StepModel {
  public:
   StepModel(const Setup& setup, const Law& law, const ExpectedMaximum& maximum,
@@ -28,16 +30,18 @@ class StepModel {
   void stretch_computation(double factor) { stretch_ = factor; }
 
   const Communication& communication() const { return communication_; }
-  double width() const { return width_; }
 
  private:
   Parts at(const Setup& setup, const Exchange& exchange, const Placement& placement, double replica_images,
            double work) const;
 
+  double waiting(const Setup& setup, const Placement& placement) const;  // share of computation
+
   Computation computation_;
   Communication communication_;
   const ExpectedMaximum* maximum_;
   double width_ = 0.0;
+  double shared_wait_ = 0.0;
   double stretch_ = 1.0;
 };
 

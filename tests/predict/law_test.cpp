@@ -19,7 +19,8 @@ TEST(Law, CountsMessagesAndBytes) {
   expect_cost(tree(), 5, 6, 6000);
   expect_cost(halving_doubling(), 8, 6, 1750);
   expect_cost(halving_doubling(), 6, 6, 2000);
-  expect_cost(shared_memory(), 4, 1, 4000);
+  expect_cost(shared_memory(), 4, 1, 2000);
+  expect_cost(sum_by_one(), 4, 1, 8000);
 }
 
 TEST(Law, OfGlooDependsOnBytes) {
@@ -31,11 +32,11 @@ TEST(Law, OfGlooDependsOnBytes) {
 TEST(Law, HasALevelWithinWorkersAndOneAmongThem) {
   const Law law{shared_memory(), ring()};
   const Columns both = law.columns({.replicas = 8, .workers = 2, .hosts = 2}, 1000.0, 0.5, 2.0);
-  EXPECT_EQ(both, (Columns{2, 500, 2, 8000}));
+  EXPECT_EQ(both, (Columns{2, 500, 2, 4000}));
   EXPECT_EQ(law.columns({.replicas = 4, .workers = 4, .hosts = 4}, 1000.0, 1.0, 1.0),
             (Columns{6, 1500, 0, 0}));
   EXPECT_EQ(law.columns({.replicas = 4, .workers = 1, .hosts = 1}, 1000.0, 1.0, 1.0),
-            (Columns{0, 0, 1, 4000}));
+            (Columns{0, 0, 1, 2000}));
   EXPECT_EQ(law.columns({.replicas = 1, .workers = 1, .hosts = 1}, 1000.0, 1.0, 1.0), Columns{});
   EXPECT_EQ(law.name(true, true), "hierarchical: shared memory within a worker, ring among workers");
 }
