@@ -13,7 +13,8 @@ namespace dtrain::stats {
 namespace {
 
 constexpr double floor_of_step = 0.02;
-constexpr double above_chance = 0.25;  // of the way from chance to all steps
+constexpr double floor_seconds = 0.2e-3;  // to wake a thread may take as long on a busy machine
+constexpr double above_chance = 0.25;     // of the way from chance to all steps
 constexpr double consistent_rounds = 0.9;
 constexpr double signal_to_noise = 2.0;
 constexpr double deviation_of_normal = 1.4826;  // standard deviation / median absolute deviation
@@ -105,7 +106,8 @@ bool late_beyond_noise(const Rounds& rounds, std::size_t rank, bool few) {
   const std::vector<double> own = by_round(rounds, rank);
   double beyond = 0.0;
   for (std::size_t i = 0; i < own.size(); ++i) {
-    const double floor = std::max(share_of_step * rounds[i]->seconds / rounds[i]->steps, spread);
+    const double floor =
+        std::max({floor_seconds, share_of_step * rounds[i]->seconds / rounds[i]->steps, spread});
     beyond += own[i] > floor ? 1.0 : 0.0;
   }
   if (beyond < consistent_rounds * static_cast<double>(own.size())) return false;

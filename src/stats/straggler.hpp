@@ -20,8 +20,9 @@ struct Straggler {
 // and the others, who wait for it, do afterwards. All of:
 //
 // - it arrived last in more than a quarter of the way from chance (1/N) to all of the steps;
-// - in nine rounds of ten it was late by more than the noise floor: 2 % of the step, and more than the other
-//   ranks differed among themselves;
+// - in nine rounds of ten it was late by more than the noise floor: 2 % of the step, 0.2 ms, and more than
+// the
+//   other ranks differed among themselves;
 // - its lateness is at least twice what it varies by from round to round (median absolute deviation).
 //
 // Fewer than five rounds cannot show that last point, and a rank may have been slow in all of them by chance:

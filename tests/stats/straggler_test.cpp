@@ -261,6 +261,21 @@ TEST(FindStraggler, IgnoresALatenessThatDoesNotMatter) {
   EXPECT_FALSE(find_straggler(run));
 }
 
+TEST(FindStraggler, IgnoresWhatWakingAThreadMayTake) {
+  auto run = noisy_run(2, 5, 40, {.step = 0.0, .round = 0.0}, 6);
+  const auto late_by = [&](double seconds) {
+    for (auto& round : run.rounds) {
+      round.seconds = 1 * ms * round.steps;
+      round.ranks[1].backward = round.ranks[0].backward + seconds;
+      round.ranks[1].lateness = seconds;
+      round.ranks[1].last_arrivals = 1.0;
+    }
+    return find_straggler(run).has_value();
+  };
+  EXPECT_FALSE(late_by(0.15 * ms));
+  EXPECT_TRUE(late_by(0.25 * ms));
+}
+
 TEST(FindStraggler, NamesNobodyWhenTwoShareTheBlame) {
   const auto run = noisy_run(4, 5, 40, {}, 7, [](int rank, Phases& phases) {
     if (rank >= 2) phases[1] += 10 * ms;
