@@ -64,6 +64,13 @@ class ReportTest(ProgramTest):
         self.assertIn("\nHistory: 2 results, 3 configurations on 1 machine\n", shown)
         self.assertIn(self.one["machine"]["key"], shown)
 
+    def test_training_is_kept_too(self):
+        self.expect(0, "data", "generate", "data", "--records", "40", "--test-records", "20")
+        self.expect(0, "train", "--model", "mlp", "--data", "data", "--epochs", "1", "--batch-size", "20", "--replicas", "1",
+                    "--device", "cpu", "--format", "json", "--out", "trained")
+        kept = list((self.folder / "trained/history").iterdir())
+        self.assertEqual([file.read_text() for file in kept], [(self.folder / "trained/result.json").read_text()])
+
     def test_only_what_was_asked_for_is_kept(self):
         self.expect(0, "bench", "--model", "mlp", "--data", "synthetic", "--device", "cpu", "--replicas", "1", "--rounds", "1",
                     "--steps", "2", "--warmup", "1", "--format", "csv", "--out", "no-json")

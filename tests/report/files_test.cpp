@@ -75,6 +75,32 @@ TEST_F(Files, RefusesBeforeAnyWorkWhatCannotBeWritten) {
   EXPECT_EQ(category_of([&] { open_outputs(folder_, {"jsn"}); }, "jsn"), ErrorCategory::usage);
 }
 
+TEST_F(Files, KeepsEveryCompleteResultOnceUnderANameOfItsOwn) {
+  const Result first = scaling_result();
+  const auto path = keep_in_history(folder_, first);
+  EXPECT_EQ(path.parent_path(), folder_ / "history");
+  EXPECT_THAT(path.filename().string(), testing::MatchesRegex("2024-05-06T070809Z-[0-9a-f]{8}.json"));
+  EXPECT_EQ(read_file(path), to_json(first));
+  EXPECT_EQ(keep_in_history(folder_, first), path);
+
+  Result second = first;  // of the same second
+  second.options.batch_size = 32;
+  const auto other = keep_in_history(folder_, second);
+  EXPECT_NE(other, path);
+  EXPECT_EQ(read_file(path), to_json(first));
+  EXPECT_EQ(read_file(other), to_json(second));
+
+  Result cut = first;
+  cut.samples.complete = false;
+  EXPECT_TRUE(keep_in_history(folder_, cut).empty());
+  const fs::directory_iterator kept(folder_ / "history");
+  EXPECT_EQ(std::distance(begin(kept), end(kept)), 2);
+
+  Result odd = first;
+  odd.created = "../../x:/y";
+  EXPECT_EQ(keep_in_history(folder_, odd).parent_path(), folder_ / "history");
+}
+
 TEST_F(Files, NeedsNoFolderForTheConsoleAlone) {
   open_outputs(folder_, {"console"});
   EXPECT_FALSE(fs::exists(folder_));
