@@ -313,7 +313,8 @@ TEST(Console, WrapsWithAHangingIndent) {
 TEST(Writers, HaveFixedFileNames) {
   std::vector<std::string> files;
   for (const auto& entry : writers().entries()) files.push_back(entry.value->file_name());
-  EXPECT_EQ(files, (std::vector<std::string>{"", "result.json", "result.csv", "result.md", "report.html"}));
+  EXPECT_EQ(files, (std::vector<std::string>{"", "result.json", "result.csv", "result.md", "report.html",
+                                             "github-action-benchmark.json", "bencher.json"}));
   EXPECT_THROW(writers().at("yaml"), Error);
 }
 
