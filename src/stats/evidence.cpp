@@ -25,21 +25,23 @@ double squares_around(std::span<const double> values, double middle) {
   return sum;
 }
 
-// The mean of one side's logarithms and how well it is known.
+// One side's logarithms: their mean, and how its rounds and its runs scatter.
 struct SideMean {
   double mean = 0.0;
-  double variance = 0.0;          // of the mean, as far as it was measured
-  double degrees = 0.0;           // of freedom, of that variance
-  double assumed_variance = 0.0;  // of the mean, beside that
+  double variance = 0.0;  // of the mean, from the scatter of rounds within their runs
+  double degrees = 0.0;   // of freedom, of that
+  double spread = 0.0;    // standard deviation of rounds within their runs
+  double squares_of_runs = 0.0;
   std::size_t runs = 0;
   std::size_t rounds = 0;
-  double spread = 0.0;  // standard deviation: of the runs' means, or of rounds within their runs
+
+  bool shows_runs() const { return runs >= runs_that_show_their_spread; }
+  double count() const { return static_cast<double>(runs); }
 };
 
-SideMean measure_side(const RunLogs& runs, bool runs_show_spread, double between_runs) {
+SideMean measure_side(const RunLogs& runs) {
   SideMean side;
   side.runs = runs.size();
-  const auto k = static_cast<double>(runs.size());
   std::vector<double> means;
   double within = 0.0;
   double inverse_rounds = 0.0;
@@ -50,34 +52,24 @@ SideMean measure_side(const RunLogs& runs, bool runs_show_spread, double between
     side.rounds += run.size();
   }
   side.mean = mean(means);
-  if (runs_show_spread) {
-    side.degrees = k - 1.0;
-    side.variance = squares_around(means, side.mean) / side.degrees / k;
-    side.spread = std::sqrt(side.variance * k);
-    return side;
-  }
-  side.degrees = static_cast<double>(side.rounds) - k;
-  side.assumed_variance = between_runs * between_runs / k;
+  side.squares_of_runs = squares_around(means, side.mean);
+  side.degrees = static_cast<double>(side.rounds) - side.count();
   if (side.degrees <= 0.0) return side;
   side.spread = std::sqrt(within / side.degrees);
-  side.variance = side.spread * side.spread * inverse_rounds / (k * k);
+  side.variance = side.spread * side.spread * inverse_rounds / (side.count() * side.count());
   return side;
 }
 
 class Unpaired final : public Evidence {
  public:
   Unpaired(const RunLogs& base, const RunLogs& next, double between_runs)
-      : runs_show_spread_(std::min(base.size(), next.size()) >= runs_that_show_their_spread),
-        between_runs_(between_runs),
-        base_(measure_side(base, runs_show_spread_, between_runs)),
-        next_(measure_side(next, runs_show_spread_, between_runs)) {
-    const double variance = base_.variance + next_.variance + base_.assumed_variance + next_.assumed_variance;
-    error_ = std::sqrt(variance);
-    known_ = base_.degrees > 0.0 && next_.degrees > 0.0;
-    const double measured = known_ ? base_.variance * base_.variance / base_.degrees +
-                                         next_.variance * next_.variance / next_.degrees
-                                   : 0.0;
-    degrees_ = measured > 0.0 ? std::min(variance * variance / measured, most_degrees) : most_degrees;
+      : between_runs_(between_runs), base_(measure_side(base)), next_(measure_side(next)) {
+    runs_show_spread_ = base_.shows_runs() || next_.shows_runs();
+    if (runs_show_spread_) {
+      take_spread_of_runs();
+    } else {
+      take_assumed_spread();
+    }
   }
 
   double estimate() const override { return next_.mean - base_.mean; }
@@ -94,11 +86,13 @@ class Unpaired final : public Evidence {
   std::vector<std::string> explain() const override {
     std::vector<std::string> lines{describe("base", base_), describe("new", next_)};
     if (runs_show_spread_) {
-      lines.emplace_back("runs differ from each other by as much as their means show");
+      lines.push_back(
+          fmt::format("between runs: a standard deviation of {:.2f} %, as the means of the runs show",
+                      100.0 * between_runs_));
     } else {
       lines.push_back(
-          fmt::format("between runs: a standard deviation of {:.2f} % is assumed, because fewer than {} runs "
-                      "a side were given",
+          fmt::format("between runs: a standard deviation of {:.2f} % is assumed, because neither side "
+                      "holds {} runs",
                       100.0 * between_runs_, runs_that_show_their_spread));
     }
     lines.push_back(
@@ -109,6 +103,33 @@ class Unpaired final : public Evidence {
 
  private:
   static constexpr double most_degrees = 1e6;
+
+  // One standard deviation for the runs of both sides, from those sides that show it. A side of few rounds
+  // may be known even less.
+  void take_spread_of_runs() {
+    double squares = 0.0;
+    for (const SideMean* side : {&base_, &next_}) {
+      if (!side->shows_runs()) continue;
+      squares += side->squares_of_runs;
+      degrees_ += side->count() - 1.0;
+    }
+    const double variance = squares / degrees_;
+    between_runs_ = std::sqrt(variance);
+    error_ = std::sqrt(std::max(variance / base_.count(), base_.variance) +
+                       std::max(variance / next_.count(), next_.variance));
+    known_ = true;
+  }
+
+  void take_assumed_spread() {
+    const double assumed = between_runs_ * between_runs_ * (1.0 / base_.count() + 1.0 / next_.count());
+    const double variance = base_.variance + next_.variance + assumed;
+    error_ = std::sqrt(variance);
+    known_ = base_.degrees > 0.0 && next_.degrees > 0.0;
+    const double measured = known_ ? base_.variance * base_.variance / base_.degrees +
+                                         next_.variance * next_.variance / next_.degrees
+                                   : 0.0;
+    degrees_ = measured > 0.0 ? std::min(variance * variance / measured, most_degrees) : most_degrees;
+  }
 
   double tail(double distance) const {
     if (!known_) return 1.0;
@@ -121,10 +142,10 @@ class Unpaired final : public Evidence {
                        name, side.rounds, side.runs, side.runs == 1 ? "" : "s", side.mean, side.spread);
   }
 
-  bool runs_show_spread_;
-  double between_runs_;
+  double between_runs_;  // standard deviation
   SideMean base_;
   SideMean next_;
+  bool runs_show_spread_ = false;
   double error_ = 0.0;
   double degrees_ = 0.0;
   bool known_ = false;

@@ -46,6 +46,21 @@ TEST(Unpaired, ThreeRunsASideShowTheirOwnSpread) {
   EXPECT_NEAR(bounds.high, 2.776445 * std::sqrt(2.0 * 0.0009 / 3.0), 1e-6);  // t of 4 degrees
 }
 
+// A kept baseline of several runs, and one new run: the runs of the base say how far a run may lie from their
+// mean.
+TEST(Unpaired, RunsOfOneSideTellForBoth) {
+  const RunLogs base{{0.00, 0.00}, {0.03, 0.03}, {0.06, 0.06}};
+  const Bounds bounds = unpaired_evidence(base, {{0.03, 0.03, 0.03}}, 0.5)->interval(0.95);
+  EXPECT_NEAR(bounds.high, 4.302653 * std::sqrt(0.0009 / 3.0 + 0.0009), 1e-6);  // t of 2 degrees
+}
+
+TEST(Unpaired, ASideOfFewScatteredRoundsIsKnownLess) {
+  const RunLogs base{{0.000, 0.000}, {0.001, 0.001}, {0.002, 0.002}};
+  const RunLogs scattered{{-0.1, 0.0, 0.1}};
+  const Bounds bounds = unpaired_evidence(base, scattered, 0.0)->interval(0.95);
+  EXPECT_GE(0.5 * (bounds.high - bounds.low), 4.302 * 0.1 / std::sqrt(3.0));
+}
+
 TEST(Unpaired, OneRoundTellsNothing) {
   const auto evidence = unpaired_evidence({{0.0}}, {{-1.0, -1.1, -0.9}}, 0.01);
   EXPECT_TRUE(std::isinf(evidence->interval(0.95).low));
