@@ -61,7 +61,7 @@ double Forecast::efficiency_of(const StepModel& model, int replicas) const {
 double Forecast::error_at(int replicas) const {
   const double beyond = std::log2(static_cast<double>(replicas) / setup_->largest.replicas);
   const double error = std::max(choice_.best.worst, least_error);
-  return error * (beyond <= 0.0 ? error_between : std::max(1.0, beyond));
+  return error * (beyond <= 0.0 && !setup_->link ? error_between : std::max(1.0, beyond));
 }
 
 Range Forecast::range(Quantity quantity, int replicas, bool by_error) const {
@@ -82,12 +82,13 @@ Range Forecast::range(Quantity quantity, int replicas, bool by_error) const {
 }
 
 Distance Forecast::distance_of(int replicas) const {
-  for (const auto& point : measured_->points) {
-    if (point.placement.replicas == replicas) return Distance::measured;
-  }
   const int largest = setup_->largest.replicas;
-  if (replicas < largest) return Distance::between;
-  return replicas <= far_beyond * largest ? Distance::extrapolated : Distance::far;
+  if (replicas > far_beyond * largest) return Distance::far;
+  if (replicas > largest) return Distance::extrapolated;
+  if (setup_->link || setup_->another_model) return Distance::otherwise;
+  const bool measured = std::any_of(measured_->points.begin(), measured_->points.end(),
+                                    [&](const Point& point) { return point.placement.replicas == replicas; });
+  return measured ? Distance::measured : Distance::between;
 }
 
 Estimate Forecast::estimate(int replicas) const {

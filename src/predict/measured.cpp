@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "stats/interval.hpp"
+#include "stats/steadiness.hpp"
 
 namespace dtrain::predict {
 
@@ -135,6 +136,7 @@ void take(Measured& measured, const RunSamples& run, const report::Result& resul
   measured.points.push_back(point_of(run, result));
   if (run.plan.replicas == 1) measured.noise = relative_steps(run);
   if (!arrivals_measured(run)) measured.arrivals_measured = false;
+  if (!stats::judge(run).stable) measured.unsteady.push_back(run.plan.id);
 }
 
 bool holds(const Measured& measured, int replicas) {

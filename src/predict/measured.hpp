@@ -43,8 +43,9 @@ struct Measured {
   std::vector<std::string> left_out;
   // Step times of one rank alone / their round's mean: what N ranks wait for each other is drawn from these.
   std::vector<double> noise;
-  bool arrivals_measured = true;  // else stragglers are part of communication
-  int rounds = 0;                 // fewest of a point
+  bool arrivals_measured = true;      // else stragglers are part of communication
+  std::vector<std::string> unsteady;  // runs that stats::judge does not trust
+  int rounds = 0;                     // fewest of a point
 };
 
 // The runs of the strategy that was asked for, without exact, failed and empty ones; the plain loop stands in

@@ -164,6 +164,17 @@ void note(Prediction& prediction, const Forecast& forecast, const Measured& meas
         "for replicas on hosts of their own",
         setup.place, setup.places));
   }
+  if (!measured.unsteady.empty()) {
+    notes.push_back(fmt::format(
+        "unsteady when measured: {} (dtrain report says why); the prediction is no better than that",
+        join(measured.unsteady, ", ")));
+  }
+  const bool shared = std::any_of(measured.points.begin(), measured.points.end(),
+                                  [&](const Point& point) { return setup.load(point.placement) > 1.0; });
+  if (setup.link && shared && setup.largest.workers > 1) {
+    notes.emplace_back(
+        "waiting was measured where workers shared a host's cores: on hosts of their own it is likely less");
+  }
   if (!measured.arrivals_measured)
     notes.emplace_back("arrivals were not measured: stragglers are part of communication");
   if (measured.rounds < 2) {
@@ -197,6 +208,8 @@ std::string words(Distance distance, int replicas, int largest) {
       return "measured";
     case Distance::between:
       return "between measured N";
+    case Distance::otherwise:
+      return "no larger N, but otherwise than measured";
     case Distance::extrapolated:
       return "extrapolated";
     case Distance::far:

@@ -15,9 +15,10 @@ struct Range {
   double high = 0.0;
 };
 
-enum class Distance { measured, between, extrapolated, far };
+enum class Distance { measured, between, otherwise, extrapolated, far };
 
-// "measured", "between measured N", "extrapolated", "far extrapolated: 8 times the largest measured N".
+// "measured", "between measured N", "no larger N, but otherwise than measured" (another link or model),
+// "extrapolated", "far extrapolated: 8 times the largest measured N".
 std::string words(Distance distance, int replicas, int largest);
 
 // What is said of one N.

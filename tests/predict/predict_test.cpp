@@ -101,6 +101,25 @@ TEST(Predict, ReplicasThatShareCoresTakeAsManyTimesAsLong) {
   EXPECT_TRUE(prediction.checks.back().simulated);
 }
 
+TEST(Predict, NamesRunsThatWereUnsteady) {
+  EXPECT_THAT(predict(make_result({.round_noise = 0.15}, {1, 2, 4}), ask({8})).notes,
+              testing::Contains(HasSubstr("unsteady when measured: ")));
+  EXPECT_THAT(predict(make_result({.round_noise = 0.001}, {1, 2, 4}), ask({8})).notes,
+              testing::Not(testing::Contains(HasSubstr("unsteady"))));
+}
+
+// Waiting replicas leave their cores to the others, so that it is no more than the share that it was.
+TEST(Predict, WaitingDoesNotGrowWhereCoresAreFull) {
+  const Truth truth{.alpha = 0.0, .beta = 1e-12, .step_noise = 0.05, .workers = false, .cores = 2};
+  const Prediction prediction = predict(make_result(truth, {1, 2, 4}, 8), ask({8, 64}));
+  const auto share = [&](int n) {
+    return at(prediction, n).parts.stragglers / at(prediction, n).parts.computation;
+  };
+  EXPECT_NEAR(share(64), share(8), 1e-9);
+  EXPECT_NEAR(share(8), 1.03 * 0.05,
+              0.01);  // as among four: the largest of 4 is 1.03 deviations above the mean
+}
+
 TEST(Predict, UnderStrongScalingOnlyTheImagesShrink) {
   const Truth truth{.scaling = config::Scaling::strong, .batch = 256, .fixed = 5 * ms};
   const Prediction prediction = predict(make_result(truth, {1, 2, 4, 8}), ask({16, 64}));
@@ -121,6 +140,10 @@ TEST(Predict, PutsAnotherLinkBetweenHosts) {
   EXPECT_LT(at(prediction, 8).step.value, truth.step(8) / 2);
   EXPECT_EQ(at(prediction, 64).placement.hosts, 64);
   EXPECT_THAT(prediction.collective.from, HasSubstr("100us,1GB/s"));
+  request.replicas = {2, 8};
+  const Prediction again = predict(make_result(truth, {1, 2, 4}), request);
+  EXPECT_EQ(at(again, 2).distance, Distance::otherwise);
+  EXPECT_EQ(at(again, 8).distance, Distance::extrapolated);
 }
 
 TEST(Predict, PutsAsManyReplicasOnAHostAsAsked) {
