@@ -26,7 +26,8 @@ std::string figure(const std::string& title, const std::string& canvas, const ch
 }
 
 std::string machine_section(const Machine& machine, std::size_t index) {
-  return fmt::format("<section class=\"charts\" aria-label=\"{}\">\n", html_escaped(title_of(machine))) +
+  const std::string title = html_escaped(title_of(machine));
+  return fmt::format("<h2>{}</h2><section class=\"charts\" aria-label=\"{}\">\n", title, title) +
          figure(
              "Throughput over time", fmt::format("history-rates-{}", index),
              "Solid: at the machine's reference speed where all results were calibrated; dotted: as "
