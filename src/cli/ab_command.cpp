@@ -148,18 +148,22 @@ class AbCommand final : public Command {
     const auto looks = compare::looks(static_cast<int>((budget_.count() - first) / first));
     log_info(fmt::format("a pair takes about {}; up to {} of them, and {} look{} at the evidence",
                          format_duration(first), looks.back(), looks.size(), looks.size() == 1 ? "" : "s"));
+    const auto spent = [&] { return seconds(Clock::now() - begin); };
     int pair = 0;
-    for (std::size_t look = 0; look < looks.size(); ++look) {
-      while (pair < looks[look] && seconds(Clock::now() - begin) < budget_.count()) {
-        run_pair(++pair, folder, signals);
-      }
+    for (const int look : looks) {
+      while (pair < look && spent() < budget_.count()) run_pair(++pair, folder, signals);
+      if (pair == 0) break;
       comparison = judge(static_cast<int>(looks.size()));
-      show(comparison, pair, seconds(Clock::now() - begin));
-      if (judged_all(comparison) || seconds(Clock::now() - begin) >= budget_.count()) break;
+      show(comparison, pair, spent());
+      if (judged_all(comparison) || spent() >= budget_.count()) break;
     }
     comparison.notes.push_back(fmt::format("{} pairs in {}, of a budget of {}", pair,
-                                           format_duration(seconds(Clock::now() - begin)),
-                                           format_duration(budget_.count())));
+                                           format_duration(spent()), format_duration(budget_.count())));
+    if (pair < compare::least_pairs) {
+      comparison.notes.push_back(fmt::format("a pair takes {}: give a --budget of {} or more",
+                                             format_duration(first),
+                                             format_duration((compare::least_pairs + 2) * first)));
+    }
     return comparison;
   }
 

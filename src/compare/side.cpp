@@ -16,10 +16,17 @@ bool looks_like_result(const fs::path& path) {
   return head.find(report::Result::schema) != std::string::npos;
 }
 
+// `bench` and `train` leave a copy of each result below it.
+bool is_copy(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  return folder.filename() == "history" && fs::exists(folder.parent_path() / "result.json");
+}
+
 std::vector<fs::path> result_files(const fs::path& folder) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".json" && looks_like_result(entry.path())) {
+    if (entry.is_regular_file() && entry.path().extension() == ".json" && !is_copy(entry.path()) &&
+        looks_like_result(entry.path())) {
       files.push_back(entry.path());
     }
   }

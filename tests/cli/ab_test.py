@@ -58,6 +58,12 @@ class Ab(ProgramTest):
         hanging.chmod(0o755)
         self.expect_error(5, "did not end within", "ab", hanging, "--run-timeout", "1s", "--", *BENCH)
 
+    def test_a_budget_without_time_for_a_pair(self):
+        done = self.ab(6, PROGRAM, "--budget", "1ms", "--", *BENCH)
+        text = " ".join(done.stdout.split())
+        self.assertIn("0 pairs in", text)
+        self.assertRegex(text, r"give a --budget of \S+ m?s or more")
+
     def test_usage(self):
         self.expect_error(2, "compared with itself", "ab", "--", *BENCH)
         self.expect_error(2, "needs `--`", "ab", PROGRAM)

@@ -82,6 +82,16 @@ class Verdicts(CompareTest):
         self.expect(1, "compare", "base", "new")
         self.expect(0, "compare", "new", "base")
 
+    def test_a_folder_of_results_is_runs_of_one_command(self):
+        for number in range(3):
+            self.write(f"base/{number}/result.json", slower(1.0 + 0.01 * number))
+            self.write(f"base/{number}/history/copy.json", slower(1.0 + 0.01 * number))
+        self.write("new/result.json", slower(1.3))
+        done = self.expect(1, "compare", "base", "new", "--format", "json")
+        finding = json.loads(done.stdout)["findings"][0]
+        self.assertEqual(finding["base"]["runs"], 3)
+        self.assertIn("as the means of the runs show", " ".join(finding["arithmetic"]))
+
     def test_a_slow_machine_is_not_a_slow_program(self):
         def change(result):
             slower(1.3)(result)
