@@ -9,6 +9,7 @@ namespace {
 constexpr double far_beyond = 4.0;     // times the largest measured N
 constexpr double error_between = 0.5;  // share of the leave-one-out error that counts among measured N
 constexpr double least_error = 0.05;
+constexpr double most_error = 10.0;  // of a logarithm: beyond any use, and still finite
 constexpr double part_that_limits = 0.1;
 
 std::string limit_of(const Parts& parts, double ideal, bool shares) {
@@ -61,7 +62,8 @@ double Forecast::efficiency_of(const StepModel& model, int replicas) const {
 double Forecast::error_at(int replicas) const {
   const double beyond = std::log2(static_cast<double>(replicas) / setup_->largest.replicas);
   const double error = std::max(choice_.best.worst, least_error);
-  return error * (beyond <= 0.0 && !setup_->link ? error_between : std::max(1.0, beyond));
+  return std::min(most_error,
+                  error * (beyond <= 0.0 && !setup_->link ? error_between : std::max(1.0, beyond)));
 }
 
 Range Forecast::range(Quantity quantity, int replicas, bool by_error) const {

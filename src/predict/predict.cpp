@@ -13,6 +13,10 @@ constexpr std::size_t points_needed = 3;
 constexpr int curve_points = 24;
 
 void require_complete(const report::Result& result) {
+  if (result.model.parameters == 0) {
+    throw data_error("model.parameters is 0, and without them nobody knows what is exchanged",
+                     "give a result of a model that is trained");
+  }
   if (result.samples.complete) return;
   throw data_error("the measurement did not run to its end, so that a prediction would rest on part of it",
                    "measure again, or wait until it has ended");

@@ -75,6 +75,10 @@ TEST(Refusal, OfUnsoundResultsIsAnError) {
   nothing.samples.runs[2].rounds[3].steps = 0;
   expect_error(ErrorCategory::data, "multi-worker-4", nothing);
 
+  report::Result empty = make_result({}, {1, 2, 4});
+  empty.model.parameters = 0;
+  expect_error(ErrorCategory::data, "model.parameters", empty);
+
   report::Result servers = make_result({}, {1, 2, 4});
   servers.options.strategy = "parameter-server";
   for (auto& run : servers.samples.runs) run.plan.strategy = "parameter-server";
