@@ -1,14 +1,13 @@
 #include "predict/communication.hpp"
 
 #include <cmath>
+#include <numeric>
 
 namespace dtrain::predict {
 
 namespace {
 
-constexpr int rounds_until_hidden_agrees = 50;
-constexpr double agrees = 1e-6;
-constexpr double tiny = 1e-12;  // seconds
+constexpr int turns_until_queues_agree = 50;
 constexpr double doublings_that_count = 2.0;
 
 double mean_bucket(const Exchange& exchange) {
@@ -73,31 +72,39 @@ std::vector<Equation> Communication::sweep_equations(const Setup& setup) const {
   return equations;
 }
 
+Equation Communication::equation_of(const Setup& setup, const Observation& observation,
+                                    std::size_t first_bucket) const {
+  const auto& buckets = setup.exchange.buckets;
+  Exchange rest = setup.exchange;
+  rest.buckets.assign(buckets.begin() + static_cast<std::ptrdiff_t>(first_bucket), buckets.end());
+  const double left = setup.exchange.overlap ? (1.0 - buckets[first_bucket].ready) *
+                                                   last_backward(setup, observation.parts.backward)
+                                             : 0.0;
+  return {sum_over_buckets(setup, law_, rest, observation.placement),
+          observation.parts.communication * setup.exchange.sync_every + left, 1.0};
+}
+
 void Communication::fit_runs(const Setup& setup, const std::vector<Observation>& observations) {
-  std::vector<Equation> equations;
   std::vector<const Observation*> of;
   for (const auto& o : observations) {
     if (o.placement.replicas == 1) continue;
-    equations.push_back({sum_over_buckets(setup, law_, setup.exchange, o.placement),
-                         o.parts.communication * setup.exchange.sync_every, 1.0});
     of.push_back(&o);
     determined_ = determined_ && o.parts.communication > 0.0;
   }
-  determined_ = determined_ && !equations.empty();
-  unknowns_ = fit_nonnegative(equations);
-  if (!setup.exchange.overlap) return;
-  for (int round = 0; round < rounds_until_hidden_agrees; ++round) {
-    double changed = 0.0;
-    for (std::size_t i = 0; i < equations.size(); ++i) {
-      const Parts& parts = of[i]->parts;
-      const double whole = product(equations[i].columns, unknowns_);
-      const double hidden = whole - exposed(setup, setup.exchange, of[i]->placement, parts.backward);
-      const double value = parts.communication + hidden;
-      changed = std::max(changed, std::abs(value - equations[i].value) / std::max(value, tiny));
-      equations[i].value = value;
-    }
-    if (changed < agrees) return;
+  determined_ = determined_ && !of.empty();
+  std::vector<std::size_t> first(of.size(), 0);
+  for (int turn = 0; turn < turns_until_queues_agree; ++turn) {
+    std::vector<Equation> equations;
+    for (std::size_t i = 0; i < of.size(); ++i) equations.push_back(equation_of(setup, *of[i], first[i]));
     unknowns_ = fit_nonnegative(equations);
+    if (!setup.exchange.overlap) return;
+    const auto before = first;
+    for (std::size_t i = 0; i < of.size(); ++i) {
+      first[i] =
+          first_of_queue(setup.exchange.buckets, bucket_seconds(setup, setup.exchange, of[i]->placement),
+                         last_backward(setup, of[i]->parts.backward));
+    }
+    if (first == before) return;
   }
 }
 
@@ -124,16 +131,21 @@ double Communication::all_reduce_seconds(const Setup& setup, const Placement& pl
   return product(law_.columns(placement, bytes, sent_share, setup.load(placement)), unknowns_);
 }
 
+std::vector<double> Communication::bucket_seconds(const Setup& setup, const Exchange& exchange,
+                                                  const Placement& placement) const {
+  std::vector<double> seconds;
+  seconds.reserve(exchange.buckets.size());
+  for (const auto& bucket : exchange.buckets) {
+    seconds.push_back(all_reduce_seconds(setup, placement, bucket.bytes, exchange.sent_share));
+  }
+  return seconds;
+}
+
 double Communication::exposed(const Setup& setup, const Exchange& exchange, const Placement& placement,
                               double backward) const {
   if (placement.replicas == 1) return 0.0;
-  std::vector<double> seconds;
-  seconds.reserve(exchange.buckets.size());
-  double whole = 0.0;
-  for (const auto& bucket : exchange.buckets) {
-    seconds.push_back(all_reduce_seconds(setup, placement, bucket.bytes, exchange.sent_share));
-    whole += seconds.back();
-  }
+  const auto seconds = bucket_seconds(setup, exchange, placement);
+  const double whole = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (!exchange.overlap) return whole / exchange.sync_every;
   return predict::exposed(exchange.buckets, seconds, last_backward(setup, backward)) / exchange.sync_every;
 }

@@ -8,8 +8,9 @@
 namespace dtrain::predict {
 
 // Alpha and beta of a law's two levels, from all-reduce sweeps where there are some, else from the runs' own
-// exposed communication. Where part of it was hidden behind backward, that part is worked out from the
-// buckets' times and added, until both agree.
+// exposed communication. Where buckets hide behind backward, what is exposed is what the last ones take that
+// follow each other without a pause, less what was left of backward then; which ones these are is found in
+// turns with alpha and beta.
 //
 // From sweeps, sizes near those of the buckets count most. What runs then show above or below the sweeps'
 // times (cold caches, cores that are busy) is a factor for all N, `calibration`.
@@ -39,6 +40,9 @@ class Communication {
  private:
   std::vector<Equation> sweep_equations(const Setup& setup) const;
   void fit_runs(const Setup& setup, const std::vector<Observation>& observations);
+  Equation equation_of(const Setup& setup, const Observation& observation, std::size_t first_bucket) const;
+  std::vector<double> bucket_seconds(const Setup& setup, const Exchange& exchange,
+                                     const Placement& placement) const;
   void calibrate(const Setup& setup, const std::vector<Observation>& observations);
 
   Law law_;

@@ -38,4 +38,15 @@ double exposed(const std::vector<Bucket>& buckets, const std::vector<double>& se
   return std::max(0.0, free - backward);
 }
 
+std::size_t first_of_queue(const std::vector<Bucket>& buckets, const std::vector<double>& seconds,
+                           double backward) {
+  std::size_t first = 0;
+  double free = 0.0;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    if (buckets[b].ready * backward > free) first = b;
+    free = std::max(free, buckets[b].ready * backward) + seconds[b];
+  }
+  return first;
+}
+
 }  // namespace dtrain::predict

@@ -24,4 +24,9 @@ std::vector<Bucket> one_bucket(double bytes);
 // from when its bucket is ready. `backward`: seconds of the pass in which buckets become ready.
 double exposed(const std::vector<Bucket>& buckets, const std::vector<double>& seconds, double backward);
 
+// The bucket from which on one collective follows the other without a pause, to the last. Then
+//   exposed = sum of seconds from that one on - what was left of backward when it was ready.
+std::size_t first_of_queue(const std::vector<Bucket>& buckets, const std::vector<double>& seconds,
+                           double backward);
+
 }  // namespace dtrain::predict

@@ -41,6 +41,17 @@ TEST(Predict, TellsTreeFromRing) {
   }
 }
 
+TEST(Predict, WorksOutWhatBucketsHidBehindBackward) {
+  const Truth truth{
+      .forward = 100 * ms, .backward = 200 * ms, .beta = 1.0 / 150e6, .model = "resnet9", .bucket_mb = 4.0};
+  const Prediction prediction = predict(make_result(truth, {1, 2, 4, 8}), ask({16, 64}));
+  ASSERT_EQ(prediction.refusal, "");
+  const double whole = truth.law.cost(8, 26.3e6).bytes * truth.beta;
+  ASSERT_LT(truth.communication(8), 0.7 * whole);  // much is hidden
+  EXPECT_NEAR(prediction.collective.beta / truth.beta, 1.0, 0.02);
+  for (const int n : {16, 64}) EXPECT_NEAR(at(prediction, n).step.value / truth.step(n), 1.0, 0.01) << n;
+}
+
 TEST(Predict, SaysWhatItPredictsOfTheMeasuredN) {
   const Truth truth;
   const Prediction prediction = predict(make_result(truth, {1, 2, 4, 8}), ask({16}));

@@ -1,6 +1,8 @@
 #include "synthetic.hpp"
 
 #include "base/random.hpp"
+#include "model/flops.hpp"
+#include "model/zoo.hpp"
 
 namespace dtrain::predict {
 
@@ -67,8 +69,14 @@ double Truth::computation(int replicas) const {
 
 double Truth::communication(int replicas) const {
   if (replicas == 1) return 0.0;
-  const LevelCost cost = law.cost(replicas, cnn_bytes);
-  return cost.messages * alpha + cost.bytes * beta;
+  const auto buckets = buckets_of(model::zoo().at(model).value(), bucket_mb);
+  std::vector<double> seconds;
+  for (const auto& bucket : buckets) {
+    const LevelCost cost = law.cost(replicas, bucket.bytes);
+    seconds.push_back(cost.messages * alpha + cost.bytes * beta);
+  }
+  const double share = backward / (forward + backward + update);
+  return exposed(buckets, seconds, workers ? share * computation(replicas) : 0.0);
 }
 
 report::Result make_result(const Truth& truth, const std::vector<int>& replicas, int rounds,
@@ -82,7 +90,11 @@ report::Result make_result(const Truth& truth, const std::vector<int>& replicas,
   result.scaling = truth.scaling;
   result.device = "cpu";
   result.machine.cores = truth.cores;
-  result.model = {.name = "cnn", .parameters = 122'570, .training_flops_per_image = 25.7e6};
+  const model::Model model = model::zoo().at(truth.model).value();
+  result.options.bucket_mb = truth.bucket_mb;
+  result.model = {.name = truth.model,
+                  .parameters = model.parameter_count,
+                  .training_flops_per_image = model::training_flops(model)};
   for (int host = 0; truth.workers && host < replicas.back(); ++host) {
     result.cluster.tasks.push_back(
         {.role = "worker", .index = host, .address = "", .host = fmt::format("host{}", host)});

@@ -26,6 +26,9 @@ struct Truth {
   int batch = 64;      // images a replica; under strong scaling of the step
   double fixed = 0.0;  // seconds of a step that do not shrink with the images
 
+  std::string model = "cnn";
+  double bucket_mb = 25.0;  // buckets hide behind backward where there are several
+
   double computation(int replicas) const;
   double communication(int replicas) const;
   double step(int replicas) const { return computation(replicas) + communication(replicas); }

@@ -37,5 +37,12 @@ TEST(Timeline, HidesWhatFitsBehindTheRestOfBackward) {
   EXPECT_DOUBLE_EQ(exposed(one_bucket(8.0), {0.3}, 5.0), 0.3);
 }
 
+TEST(Timeline, KnowsFromWhichBucketOnTheLineIsBusy) {
+  const std::vector<Bucket> buckets{{1.0, 0.25}, {1.0, 0.5}, {1.0, 1.0}};
+  EXPECT_EQ(first_of_queue(buckets, {0.1, 0.1, 0.1}, 1.0), 2U);
+  EXPECT_EQ(first_of_queue(buckets, {0.1, 0.6, 0.1}, 1.0), 1U);
+  EXPECT_EQ(first_of_queue(buckets, {0.5, 0.5, 0.1}, 1.0), 0U);
+}
+
 }  // namespace
 }  // namespace dtrain::predict
