@@ -20,7 +20,7 @@ constexpr double signal_to_noise = 2.0;
 constexpr double deviation_of_normal = 1.4826;  // standard deviation / median absolute deviation
 constexpr int rounds_to_judge_noise = 5;
 constexpr double floor_of_step_few_rounds = 0.2;
-constexpr double last_share_few_rounds = 0.9;
+constexpr double last_share_few_rounds = 0.85;
 
 using Rounds = std::vector<const measure::RoundSample*>;
 

@@ -26,7 +26,7 @@ struct Straggler {
 // - its lateness is at least twice what it varies by from round to round (median absolute deviation).
 //
 // Fewer than five rounds cannot show that last point, and a rank may have been slow in all of them by chance:
-// then last in 90 % of the steps and late by 20 % are asked. The phase is the one in which it took most more
+// then last in 85 % of the steps and late by 20 % are asked. The phase is the one in which it took most more
 // than the median of the other ranks (for two: than the other).
 std::optional<Straggler> find_straggler(const measure::RunSamples& run);
 

@@ -11,7 +11,7 @@ DELAY_MS = 25
 PHASES = ["input", "forward", "backward", "communication", "update"]
 
 # The first step of a round does not show a delay in the update of the step before it, so that some are needed.
-ROUNDS = ["--rounds", "2", "--steps", "12", "--warmup", "2"]
+ROUNDS = ["--rounds", "2", "--steps", "16", "--warmup", "2"]
 
 # (replicas, arguments of bench, arguments of launch, slow rank, phase)
 CASES = [
