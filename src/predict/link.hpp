@@ -19,16 +19,15 @@ struct Link {
 // small message of a collective library takes one way. They describe the kind of link, not yours: measure it
 // with `dtrain allreduce` where that is possible.
 //
-//   nvlink4   NVIDIA H100 data sheet: 900 GB/s both ways over 18 links, so 450 GB/s one way; NCCL reaches
-//   about
-//             80 % of it. Latency of a step of NCCL's ring within a node: a few microseconds.
-//   ib-ndr    400 Gbit/s; ib-hdr: 200 Gbit/s; ib-edr: 100 Gbit/s (InfiniBand Trade Association, roadmap),
-//   64b/66b
-//             encoding and headers leave about 96 %. One-way latency of adapters is about 1 us; a step of a
-//             collective that goes through the host takes some 4 us.
-//   100gbe, 25gbe, 10gbe, 1gbe  Ethernet with TCP: 1448 of 1538 bytes on the wire are data at an MTU of 1500.
-//   Latency
-//             of a message through the kernel at both ends: 25 us at 25 Gbit/s and more, 50 us below.
+//   nvlink4: 18 links carry 900 GB/s both ways (NVIDIA's data sheet of the H100), so 450 GB/s one way, of
+//   which collectives reach about 80 %; a step of a ring within a node takes a few microseconds.
+//
+//   ib-ndr, ib-hdr, ib-edr: 400, 200 and 100 Gbit/s (roadmap of the InfiniBand Trade Association); encoding
+//   and headers leave about 96 %. Adapters take about 1 us one way, a step of a collective that goes through
+//   the host some 4 us.
+//
+//   100gbe to 1gbe: Ethernet with TCP; at an MTU of 1500, 1448 of 1538 bytes on the wire are data. A message
+//   through both kernels takes 25 us at 25 Gbit/s and more, 50 us below.
 const Registry<Link>& links();
 
 // A preset's name, or "ALPHA,BANDWIDTH": "5us,12.5GB/s", "50us,10Gbit/s", "0.2ms,100Mbit/s". ALPHA is seconds
