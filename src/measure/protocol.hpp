@@ -87,7 +87,8 @@ Samples measure(const std::vector<config::RunPlan>& runs, const SubjectMaker& ma
 // ended the step before to the moment the last rank ended this one, so that they add up to seconds. images:
 // counted from the records. A rank's mean step runs from the common start to its own last end, and host is
 // what its phases leave of it. Arrivals count in steps in which every rank stamped one: straggler_wait = last
-// arrival - own (at most communicated - own); lateness = own - median of the other ranks', each since it left
+// arrival - own (at most communicated - own; none where a rank was done before the last arrived, because
+// nobody waits for anybody there); lateness = own - median of the other ranks', each since it left
 // the last collective, over all steps (for two ranks: the other's). A lone rank is never last.
 //
 // Throws Error (run), naming rank and step, where stamps cannot be true: out of order, negative, or phases

@@ -12,6 +12,9 @@ namespace {
 // Rounding of durations that were summed before they were stored.
 constexpr std::int64_t tolerated_ns = 1000;
 
+// To which clocks of several hosts agree.
+constexpr std::int64_t clocks_agree_ns = 1'000'000;
+
 [[noreturn]] void refuse(std::size_t rank, std::size_t step, const std::string& what) {
   throw run_error(fmt::format("rank {}, step {}: {}", rank, step, what),
                   "the measurement cannot be trusted: this is an error in the program, please report it");
@@ -102,7 +105,9 @@ void add_step(const StretchRecord& stretch, std::size_t step, ArrivalSums& sums)
   for (auto& ns : arrivals) ns -= last_ns;
   for (std::size_t rank = 0; rank < ranks; ++rank) {
     const StepRecord& r = stretch.ranks[rank][step];
-    sums.wait[rank] += std::min(-arrivals[rank], r.communicated_ns - r.arrival_ns);
+    const bool went_on_without_the_last = r.communicated_ns + clocks_agree_ns < last_ns;
+    if (!went_on_without_the_last)
+      sums.wait[rank] += std::min(-arrivals[rank], r.communicated_ns - r.arrival_ns);
     sums.late[rank] += static_cast<double>(way[rank]) - median_of_others(way, rank);
   }
 }

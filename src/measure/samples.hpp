@@ -22,7 +22,7 @@ struct RankPhases {
   double host = 0.0;  // what no stamp covers
   double straggler_wait = 0.0;
   double last_arrivals = 0.0;  // share of steps in which this rank arrived last
-  double lateness = 0.0;       // mean seconds by which it arrived after the median of the other ranks
+  double lateness = 0.0;       // mean seconds by which its way there took longer than the others'
   bool arrival_measured = false;
 };
 

@@ -123,15 +123,26 @@ TEST(Reduce, MeasuresTwoRanksAgainstEachOther) {
   EXPECT_NEAR(sample.ranks[1].lateness, 10e-3, tiny);
 }
 
-TEST(Reduce, WaitIsNeverLongerThanTheCommunicationItIsPartOf) {
-  // Rank 1 arrives after rank 0 has already finished, as in an asynchronous exchange.
+// Rank 1 arrives `later` than rank 0, which leaves a millisecond after its own arrival.
+StretchRecord exchange_of_two(std::int64_t later) {
   StretchRecord stretch = make_stretch(2, 1, [](std::size_t, int) { return StepShape{}; });
   StepRecord& late = stretch.ranks[1][0];
-  late.arrival_ns += 5 * ms;
+  late.arrival_ns += later;
   late.communicated_ns = late.arrival_ns + ms;
   late.end_ns = late.communicated_ns + ms;
-  const RoundSample sample = reduce(stretch);
+  return stretch;
+}
+
+TEST(Reduce, WaitIsNeverLongerThanTheCommunicationItIsPartOf) {
+  // Clocks of two hosts that differ a little: rank 0 seems to leave before rank 1 came.
+  const RoundSample sample = reduce(exchange_of_two(3 * ms / 2));
   EXPECT_NEAR(sample.ranks[0].straggler_wait, 1e-3, tiny);
+  EXPECT_NEAR(sample.ranks[0].communication, 1e-3, tiny);
+}
+
+TEST(Reduce, NobodyWaitsForOneThatComesAfterItWentOn) {
+  const RoundSample sample = reduce(exchange_of_two(5 * ms));  // as in an asynchronous exchange
+  EXPECT_EQ(sample.ranks[0].straggler_wait, 0.0);
   EXPECT_NEAR(sample.ranks[0].communication, 1e-3, tiny);
 }
 
