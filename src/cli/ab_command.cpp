@@ -11,6 +11,7 @@
 #include "compare/schedule.hpp"
 #include "compare/tables.hpp"
 #include "config/options.hpp"
+#include "launch/arguments.hpp"
 
 namespace dtrain::cli {
 
@@ -103,6 +104,7 @@ class AbCommand final : public Command {
     launch::Signals signals;
     const compare::Comparison comparison = take_turns(signals);
     deliver_comparison(comparison, flags_);
+    if (interrupted_) throw Interrupted();
     return compare::exit_code(comparison);
   }
 
@@ -116,6 +118,12 @@ class AbCommand final : public Command {
       if (command.empty() || command.front() != "bench") {
         throw usage_error(fmt::format("behind -- stands '{}'", command.empty() ? "nothing" : command.front()),
                           "`ab` runs `bench`: dtrain ab BASE NEW -- bench --gpus 2");
+      }
+      for (const char* flag : {"--out", "--format", "--baseline"}) {
+        if (!launch::last_value(command, flag)) continue;
+        throw usage_error(
+            fmt::format("{} stands behind --, where `ab` itself says what becomes of results", flag),
+            fmt::format("leave it out, or write --out and --format before the --"));
       }
       if (std::ranges::find(command, "--") != command.end()) {
         throw usage_error("more than two commands stand behind --", "give one for both programs, or two");
@@ -150,12 +158,23 @@ class AbCommand final : public Command {
                          format_duration(first), looks.back(), looks.size(), looks.size() == 1 ? "" : "s"));
     const auto spent = [&] { return seconds(Clock::now() - begin); };
     int pair = 0;
-    for (const int look : looks) {
-      while (pair < look && spent() < budget_.count()) run_pair(++pair, folder, signals);
-      if (pair == 0) break;
+    try {
+      for (const int look : looks) {
+        while (pair < look && spent() < budget_.count()) {
+          run_pair(pair + 1, folder, signals);
+          ++pair;
+        }
+        if (pair == 0) break;
+        comparison = judge(static_cast<int>(looks.size()));
+        show(comparison, pair, spent());
+        if (judged_all(comparison) || spent() >= budget_.count()) break;
+      }
+    } catch (const Interrupted&) {
+      if (pair == 0) throw;
+      interrupted_ = true;
+      drop_half_pair();
       comparison = judge(static_cast<int>(looks.size()));
-      show(comparison, pair, spent());
-      if (judged_all(comparison) || spent() >= budget_.count()) break;
+      comparison.notes.emplace_back("interrupted: more pairs were to come");
     }
     comparison.notes.push_back(fmt::format("{} pairs in {}, of a budget of {}", pair,
                                            format_duration(spent()), format_duration(budget_.count())));
@@ -179,6 +198,12 @@ class AbCommand final : public Command {
       one(base_, base_side_);
       one(next_, next_side_);
     }
+  }
+
+  void drop_half_pair() {
+    const std::size_t pairs = std::min(base_side_.results.size(), next_side_.results.size());
+    base_side_.results.resize(pairs);
+    next_side_.results.resize(pairs);
   }
 
   compare::Comparison judge(int looks) {
@@ -205,6 +230,7 @@ class AbCommand final : public Command {
   Seconds budget_{180.0};
   Seconds run_timeout_{600.0};
   bool quiet_ = false;
+  bool interrupted_ = false;
   Contender base_;
   Contender next_;
   compare::Side base_side_;

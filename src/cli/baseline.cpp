@@ -1,9 +1,15 @@
 #include "cli/baseline.hpp"
 
+#include <filesystem>
+
+#include "base/log.hpp"
+#include "base/text.hpp"
 #include "cli/comparison_output.hpp"
 #include "cli/delivery.hpp"
 
 namespace dtrain::cli {
+
+namespace fs = std::filesystem;
 
 void declare_baseline_flags(Flags& flags, config::Options& options) {
   flags.group("Verdict");
@@ -18,18 +24,39 @@ void declare_baseline_flags(Flags& flags, config::Options& options) {
 
 std::optional<compare::Side> read_baseline(const config::Options& options) {
   if (options.baseline.empty()) return std::nullopt;
+  const fs::path result = fs::weakly_canonical(fs::path(options.out) / "result.json");
+  const fs::path baseline = fs::weakly_canonical(options.baseline);
+  if (baseline == result || baseline / "result.json" == result) {
+    throw usage_error(
+        fmt::format("--baseline {}: the new result goes there, too, and would replace it: a regression "
+                    "would be its own baseline next time",
+                    options.baseline),
+        "keep the baseline in a folder of its own, or give another folder with --out DIR");
+  }
   return compare::read_side(options.baseline);
+}
+
+void warn_of_other_work(const compare::Side& baseline, const report::Result& planned) {
+  std::vector<std::string> keys;
+  for (const auto& difference : compare::differences(baseline.results.front(), planned)) {
+    const bool known_later = difference.key.starts_with("dataset.");
+    if (difference.kind == compare::Difference::Kind::work && !known_later) keys.push_back(difference.key);
+  }
+  if (!baseline.results.front().samples.complete) keys.emplace_back("complete");
+  if (keys.empty()) return;
+  log_warning(fmt::format("{} will not do for a comparison, because these differ: {}", baseline.name,
+                          join(keys, ", ")));
 }
 
 ExitCode judge_by_baseline(compare::Side baseline, const report::Result& result) {
   ComparisonFlags flags;
   flags.config.gate.max_regress = result.options.max_regress;
   const auto comparison = compare::compare(std::move(baseline), {result.options.out, {result}}, flags.config);
-  flags.formats.clear();
-  if (is_asked(result.options, "console")) flags.formats.emplace_back("console");
-  deliver_comparison(comparison, flags);
-  if (is_asked(result.options, "json")) {
-    write_comparison_files(comparison, result.options.out, {"markdown", "json", "junit"});
+  write_comparison_files(comparison, result.options.out, {"markdown", "json", "junit"});
+  if (is_asked(result.options, "console")) {
+    deliver_comparison(comparison, flags);
+  } else {
+    log_warning(comparison.headline);
   }
   return compare::exit_code(comparison);
 }

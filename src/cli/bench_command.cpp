@@ -140,6 +140,7 @@ class BenchCommand final : public Command {
     Tuning tuning(open_session(options_, config::make_bench_plan), given_);
     const Session& opened = tuning.opened();
     if (opened.job.place.evaluator) return say_evaluator_is_idle(name());
+    if (options_.dry_run && !opened.job.follows()) read_baseline(opened.options);
     if (options_.dry_run) return show_plan(opened, describe_rounds(opened.options), tuning.describe());
     const auto make = [&](const std::string& run) {
       return bench_world(tuning.session_of(run), run, interrupt.stop());
@@ -155,6 +156,7 @@ class BenchCommand final : public Command {
                        const InterruptGuard& interrupt, const std::string& note) {
     auto baseline = read_baseline(session.options);
     report::Result result = start_result(session, command_line);
+    if (baseline) warn_of_other_work(*baseline, result);
     show_header(result, session.plan.runs);
     measure_all(session, result, interrupt.stop());
     if (!note.empty()) result.samples.runs.back().notes.push_back(note);

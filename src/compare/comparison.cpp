@@ -96,6 +96,30 @@ void find_differences(Comparison& comparison, const std::vector<Configuration>& 
   }
 }
 
+bool same_measurement(const Result& a, const Result& b) {
+  return a.created == b.created && a.command == b.command &&
+         std::ranges::equal(a.samples.runs, b.samples.runs, [](const auto& one, const auto& other) {
+           return std::ranges::equal(one.rounds, other.rounds, [](const auto& x, const auto& y) {
+             return x.images == y.images && x.seconds == y.seconds;
+           });
+         });
+}
+
+// Copies of one result are no more evidence than one.
+void drop_copies(Side& side, std::vector<std::string>& notes) {
+  auto& results = side.results;
+  const std::size_t before = results.size();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results.erase(std::remove_if(results.begin() + static_cast<std::ptrdiff_t>(i) + 1, results.end(),
+                                 [&](const Result& other) { return same_measurement(results[i], other); }),
+                  results.end());
+  }
+  if (results.size() < before) {
+    notes.push_back(fmt::format("{} holds {} of its results more than once: each counts once", side.name,
+                                before - results.size()));
+  }
+}
+
 std::string incomplete(const Side& side) {
   for (const auto& result : side.results) {
     if (!result.samples.complete) {
@@ -272,6 +296,10 @@ Comparison compare(Side base, Side next, const Config& config) {
   comparison.base = std::move(base);
   comparison.next = std::move(next);
   comparison.config = config;
+  if (!config.paired) {
+    drop_copies(comparison.base, comparison.notes);
+    drop_copies(comparison.next, comparison.notes);
+  }
   fill(comparison);
   drop_samples(comparison.base);
   drop_samples(comparison.next);

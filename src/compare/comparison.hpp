@@ -27,9 +27,6 @@ struct Config {
   bool deliberate = false;     // options differ on purpose: listed, not refused
 };
 
-// What takes the machine's own speed out of rates.
-enum class Normalisation { none, by_run, by_round };
-
 struct Values {
   double median = 0.0;
   std::size_t rounds = 0;
@@ -47,8 +44,9 @@ struct Finding {
   double change = 0.0;  // of the metric itself, NEW / BASE - 1, with its interval; normalised
   double low = 0.0;
   double high = 0.0;
-  double raw_change = 0.0;  // of the medians as measured
-  Normalisation normalisation = Normalisation::none;
+  double raw_change = 0.0;      // of the medians as measured
+  bool normalised = false;      // the machine's own speed was taken out, round by round
+  double machine_change = 0.0;  // of that speed, new / base - 1, where it was
   stats::Judgement judgement;
   std::vector<stats::Doubt> doubts;
   std::string reason;  // why nothing can be told, or nothing was judged

@@ -29,18 +29,6 @@ Json values_of(const Values& values) {
   return {{"median", finite(values.median)}, {"rounds", values.rounds}, {"runs", values.runs}};
 }
 
-const char* name_of(Normalisation normalisation) {
-  switch (normalisation) {
-    case Normalisation::none:
-      return "none";
-    case Normalisation::by_run:
-      return "by run";
-    case Normalisation::by_round:
-      return "by round";
-  }
-  return "";
-}
-
 Json finding_of(const Finding& finding) {
   const stats::Judgement& judged = finding.judgement;
   Json out{{"configuration", finding.configuration},
@@ -55,7 +43,8 @@ Json finding_of(const Finding& finding) {
   out["change_low"] = has ? finite(finding.low) : Json();
   out["change_high"] = has ? finite(finding.high) : Json();
   out["raw_change"] = has ? finite(finding.raw_change) : Json();
-  out["normalised"] = name_of(finding.normalisation);
+  out["normalised"] = finding.normalised;
+  out["machine_change"] = finding.normalised ? finite(finding.machine_change) : Json();
   out["p_worse"] = has ? Json(judged.p_worse) : Json();
   out["p_adjusted"] = has ? Json(judged.p_adjusted) : Json();
   out["least_found"] = has ? finite(judged.least_found) : Json();

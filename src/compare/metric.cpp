@@ -41,16 +41,20 @@ std::vector<double> step_times(const Result& result, std::size_t run) {
   return values;
 }
 
+// A part of the step below this share of it counts as this share: twice next to nothing is next to nothing.
+constexpr double least_share = 0.01;
+
 // Milliseconds a step, mean over ranks.
 template <class Part>
 auto mean_over_ranks(Part part) {
   return [part](const Result& result, std::size_t run) {
     std::vector<double> values;
     for (const auto& round : result.samples.runs[run].rounds) {
-      if (round.ranks.empty()) return std::vector<double>();
+      if (round.ranks.empty() || round.steps == 0) return std::vector<double>();
       double sum = 0.0;
       for (const auto& rank : round.ranks) sum += part(rank);
-      values.push_back(1e3 * std::max(sum, 0.0) / static_cast<double>(round.ranks.size()));
+      const double least = least_share * round.seconds / round.steps;
+      values.push_back(1e3 * std::max(sum / static_cast<double>(round.ranks.size()), least));
     }
     return values;
   };

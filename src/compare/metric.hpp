@@ -22,8 +22,8 @@ struct Metric {
   std::function<std::vector<double>(const report::Result&, std::size_t run)> values;
 };
 
-// images_per_second, efficiency, step_ms, input_ms, communication_ms, straggler_ms, replica_peak_bytes,
-// bytes_sent, accuracy.
+// images_per_second, efficiency, step_ms, input_ms, communication_ms, straggler_ms (these three at least 1 %
+// of the step), replica_peak_bytes, bytes_sent, accuracy.
 const Registry<Metric>& metrics();
 
 }  // namespace dtrain::compare

@@ -92,6 +92,15 @@ void collect_losses(const Result& base, const measure::RunSamples& a, const Resu
   if (!alike) out.add(a.plan.id + ": losses of the first steps", listed(a.losses), listed(b.losses));
 }
 
+void collect_environment(const Result& base, const Result& next, Collector& out) {
+  std::map<std::string, std::pair<std::string, std::string>> both;
+  for (const auto& [name, value] : base.environment) both[name].first = value;
+  for (const auto& [name, value] : next.environment) both[name].second = value;
+  for (const auto& [name, values] : both) {
+    out.add("environment." + name, values.first, values.second, Kind::configured);
+  }
+}
+
 }  // namespace
 
 std::vector<Difference> differences(const Result& base, const Result& next) {
@@ -108,6 +117,8 @@ std::vector<Difference> differences(const Result& base, const Result& next) {
   out.add("build.build_type", base.build.build_type, next.build.build_type, Kind::configured);
   out.add("build.version", base.build.version, next.build.version, Kind::configured);
   out.add("build.commit", base.build.commit, next.build.commit, Kind::configured);
+  out.add("build.compiler", base.build.compiler, next.build.compiler, Kind::configured);
+  collect_environment(base, next, out);
   out.add("machine.driver", base.machine.driver, next.machine.driver, Kind::configured);
   out.add("build.libraries", join(base.libraries, ", "), join(next.libraries, ", "), Kind::configured);
   return out.take();

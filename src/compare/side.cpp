@@ -17,18 +17,27 @@ bool looks_like_result(const fs::path& path) {
 }
 
 // `bench` and `train` leave a copy of each result below it.
-bool is_copy(const fs::path& path) {
+bool is_copy(const fs::path& path, const fs::path& root) {
   const fs::path folder = path.parent_path();
-  return folder.filename() == "history" && fs::exists(folder.parent_path() / "result.json");
+  return folder != root && folder.filename() == "history" && fs::exists(folder.parent_path() / "result.json");
 }
 
+// What cannot be read inside the folder (lost+found) is passed by.
 std::vector<fs::path> result_files(const fs::path& folder) {
   std::vector<fs::path> files;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file() && entry.path().extension() == ".json" && !is_copy(entry.path()) &&
-        looks_like_result(entry.path())) {
-      files.push_back(entry.path());
+  std::error_code failure;
+  fs::recursive_directory_iterator entry(folder, fs::directory_options::skip_permission_denied, failure);
+  for (; !failure && entry != fs::recursive_directory_iterator(); entry.increment(failure)) {
+    std::error_code unknown;
+    const fs::path& path = entry->path();
+    if (path.extension() == ".json" && entry->is_regular_file(unknown) && !is_copy(path, folder) &&
+        looks_like_result(path)) {
+      files.push_back(path);
     }
+  }
+  if (failure) {
+    throw data_error(fmt::format("{}: cannot be read: {}", folder.string(), failure.message()),
+                     "give a result.json, or a folder of results that this user can read");
   }
   std::sort(files.begin(), files.end());
   return files;
@@ -39,11 +48,13 @@ std::vector<fs::path> result_files(const fs::path& folder) {
 Side read_side(const std::string& path) {
   Side side;
   side.name = path;
-  if (!fs::is_directory(path) || fs::exists(fs::path(path) / "result.json")) {
+  std::error_code unknown;
+  if (!fs::is_directory(path, unknown) || fs::exists(fs::path(path) / "result.json", unknown)) {
     side.results.push_back(report::read_result(path));
     return side;
   }
-  for (const auto& file : result_files(path)) side.results.push_back(report::read_result(file));
+  const fs::path folder = (fs::path(path) / "").parent_path();  // without a slash at its end
+  for (const auto& file : result_files(folder)) side.results.push_back(report::read_result(file));
   if (side.results.empty()) {
     throw data_error(path + ": holds no result file",
                      "give a result.json, or a folder that `dtrain bench --out` wrote");

@@ -40,16 +40,20 @@ std::string doubt_in_words(const stats::Doubt& doubt) {
 }
 
 std::string how_normalised(const Comparison& comparison) {
-  bool by_round = false;
-  bool by_run = false;
-  for (const auto& finding : comparison.findings) {
-    by_round = by_round || finding.normalisation == Normalisation::by_round;
-    by_run = by_run || finding.normalisation == Normalisation::by_run;
-  }
-  if (!by_round && !by_run) return " Changes are not corrected for the machine's speed.";
-  return fmt::format(
-      " Changes are corrected for the machine's own speed, which a calibration kernel took beside {}.",
-      by_round ? (by_run ? "rounds or runs" : "every round") : "every run");
+  const bool any = std::ranges::any_of(comparison.findings, &Finding::normalised);
+  return any ? " Changes are corrected for the machine's own speed, which a calibration kernel took beside "
+               "every round."
+             : " Changes are not corrected for the machine's speed.";
+}
+
+// Small corrections are in the noise.
+std::string correction_in_words(const Finding& finding) {
+  constexpr double worth_saying = 0.02;
+  if (!finding.normalised || std::abs(finding.machine_change) < worth_saying) return "";
+  return fmt::format("as measured {}, but the machine itself was {} {} beside the new side",
+                     signed_percent(finding.raw_change),
+                     report::percent(100.0 * std::abs(finding.machine_change)),
+                     finding.machine_change < 0.0 ? "slower" : "faster");
 }
 
 }  // namespace
@@ -93,7 +97,8 @@ report::Table finding_table(const Comparison& comparison) {
   }
   const stats::GateConfig& gate = comparison.config.gate;
   table.caption = fmt::format(
-      "Base, new: medians as measured. Change: new against base, with its {:g} % interval{}, widened by what "
+      "Base, new: medians as measured. Change: new against base, of means of logarithms (not of those "
+      "medians), with its {:g} % interval{}, widened by what "
       "may have disturbed a side. Worse: a loss "
       "beyond {:g} %, "
       "with the chance of a false alarm shared among all answers{}. Would find: the smallest loss that would "
@@ -133,6 +138,7 @@ std::vector<std::string> remarks(const Comparison& comparison) {
   for (const auto& finding : comparison.findings) {
     std::vector<std::string> parts;
     if (!finding.reason.empty()) parts.push_back(finding.reason);
+    if (const auto text = correction_in_words(finding); !text.empty()) parts.push_back(text);
     for (const auto& doubt : finding.doubts) parts.push_back(doubt_in_words(doubt));
     if (!parts.empty()) {
       lines.push_back(fmt::format("{}, {}: {}", finding.configuration, finding.metric, join(parts, "; ")));

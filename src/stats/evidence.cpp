@@ -64,7 +64,10 @@ class Unpaired final : public Evidence {
  public:
   Unpaired(const RunLogs& base, const RunLogs& next, double between_runs)
       : between_runs_(between_runs), base_(measure_side(base)), next_(measure_side(next)) {
-    runs_show_spread_ = base_.shows_runs() || next_.shows_runs();
+    const double expected =
+        between_runs * between_runs + 0.5 * (base_.variance * base_.count() + next_.variance * next_.count());
+    const bool more_than_assumed = variance_of_runs() > expected;
+    runs_show_spread_ = base_.shows_runs() || next_.shows_runs() || more_than_assumed;
     if (runs_show_spread_) {
       take_spread_of_runs();
     } else {
@@ -92,7 +95,7 @@ class Unpaired final : public Evidence {
     } else {
       lines.push_back(
           fmt::format("between runs: a standard deviation of {:.2f} % is assumed, because neither side "
-                      "holds {} runs",
+                      "holds {} runs, nor do their runs differ by more",
                       100.0 * between_runs_, runs_that_show_their_spread));
     }
     lines.push_back(
@@ -104,16 +107,20 @@ class Unpaired final : public Evidence {
  private:
   static constexpr double most_degrees = 1e6;
 
-  // One standard deviation for the runs of both sides, from those sides that show it. A side of few rounds
-  // may be known even less.
-  void take_spread_of_runs() {
+  double variance_of_runs() const {
     double squares = 0.0;
+    double degrees = 0.0;
     for (const SideMean* side : {&base_, &next_}) {
-      if (!side->shows_runs()) continue;
       squares += side->squares_of_runs;
-      degrees_ += side->count() - 1.0;
+      degrees += side->count() - 1.0;
     }
-    const double variance = squares / degrees_;
+    return degrees > 0.0 ? squares / degrees : 0.0;
+  }
+
+  // One standard deviation for the runs of both sides. A side of few rounds may be known even less.
+  void take_spread_of_runs() {
+    const double variance = variance_of_runs();
+    degrees_ = base_.count() + next_.count() - 2.0;
     between_runs_ = std::sqrt(variance);
     error_ = std::sqrt(std::max(variance / base_.count(), base_.variance) +
                        std::max(variance / next_.count(), next_.variance));

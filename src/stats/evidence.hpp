@@ -30,7 +30,8 @@ using RunLogs = std::vector<std::vector<double>>;
 
 // Rounds of one process share its memory layout, its cores' neighbours and its hour: a second process would
 // differ by more than rounds do. `between_runs` is the assumed standard deviation of that (0.01 = 1 %). It is
-// not used where a side has at least three runs, because then it shows in their means.
+// not used where a side has at least three runs, because then it shows in their means, nor where two differ
+// by more.
 //
 // Welch's test (1947) on means of logarithms, degrees of freedom after Satterthwaite (1946); what is assumed
 // counts as known. Each side has at least one value.

@@ -8,15 +8,18 @@ namespace dtrain::stats {
 
 namespace {
 
-// Half an interval of 95 % and what 80 % power needs beside it, in units of the former: (1.96 + 0.84) / 1.96.
-constexpr double power_of_half = 1.43;
+// What 80 % power needs beside the critical value of 95 %, in units of it: 0.84 / 1.96.
+constexpr double power_of_half = 0.43;
 
 double share(double log_ratio) { return std::expm1(log_ratio); }
 
 // The logarithm of a rate that is lower by `lost`.
 double log_of_loss(double lost) { return lost < 1.0 ? std::log1p(-lost) : -1e300; }
 
-Judgement measure(const Question& question, const GateConfig& config, double confidence) {
+// A loss is called worse for sure where it is beyond the strictest of Holm's levels, that of one question
+// among all.
+Judgement measure(const Question& question, const GateConfig& config, double confidence,
+                  std::size_t questions) {
   const Evidence& evidence = *question.evidence;
   Judgement judgement;
   judgement.change = share(evidence.estimate());
@@ -24,10 +27,11 @@ Judgement measure(const Question& question, const GateConfig& config, double con
   judgement.low = share(shown.low) - question.may_hide;
   judgement.high = share(shown.high) + question.may_feign;
   judgement.p_worse = evidence.p_below(log_of_loss(config.max_regress + question.may_feign));
-  const double half = 0.5 * (shown.high - shown.low);
-  if (std::isfinite(half)) {
-    const double found = log_of_loss(config.max_regress + question.may_feign) - power_of_half * half;
-    judgement.least_found = -share(found);
+  const Bounds strictest = evidence.interval(1.0 - (1.0 - confidence) / static_cast<double>(questions));
+  const double needed =
+      0.5 * (strictest.high - strictest.low) + power_of_half * 0.5 * (shown.high - shown.low);
+  if (std::isfinite(needed)) {
+    judgement.least_found = -share(log_of_loss(config.max_regress + question.may_feign) - needed);
   }
   return judgement;
 }
@@ -66,7 +70,8 @@ std::string name(Verdict verdict) {
 std::vector<Judgement> judge(const std::vector<Question>& questions, const GateConfig& config) {
   const double error = (1.0 - config.confidence) / config.looks;
   std::vector<Judgement> judgements;
-  for (const auto& question : questions) judgements.push_back(measure(question, config, 1.0 - error));
+  for (const auto& question : questions)
+    judgements.push_back(measure(question, config, 1.0 - error, questions.size()));
   adjust(judgements);
   for (auto& judgement : judgements) {
     if (judgement.p_adjusted < 0.5 * error) {

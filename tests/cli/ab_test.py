@@ -85,16 +85,21 @@ class Ab(ProgramTest):
         done = self.ab(6, wrapper, "--", *BENCH)
         self.assertIn("not the same work on the same machine: dataset.checksum, seed", " ".join(done.stdout.split()))
 
-    def test_interrupted(self):
+    def test_interrupted_it_judges_what_is_there(self):
         process = subprocess.Popen(
-            [PROGRAM, "ab", PROGRAM, "--max-regress", "0%", "--", *BENCH],
+            [PROGRAM, "ab", PROGRAM, "--max-regress", "0%", "--budget", "300s", "--", *BENCH, "--steps", "40"],
             cwd=self.folder,
             env=clean_environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        time.sleep(1.0)
+        for line in process.stderr:
+            if "a pair takes" in line:
+                break
+        time.sleep(8.0)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
+        if out:  # a pair was done by then
+            self.assertIn("interrupted: more pairs were to come", out)

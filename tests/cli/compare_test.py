@@ -208,6 +208,59 @@ class FailsClosed(CompareTest):
         self.assertIn("disturbed", self.compare(6, change).stdout)
 
 
+class Disagreement(CompareTest):
+    def test_copies_count_once(self):
+        for name in ("a", "b", "c"):
+            self.write(f"base/{name}.json")
+        self.write("new/result.json", slower(1.01))
+        done = self.expect(0, "compare", "base", "new", "--format", "json")
+        comparison = json.loads(done.stdout)
+        self.assertEqual(comparison["findings"][0]["base"]["runs"], 1)
+        self.assertIn("each counts once", " ".join(comparison["notes"]))
+
+    def test_two_runs_that_disagree_are_no_proof(self):
+        self.write("base/a.json", slower(1.0))
+        self.write("base/b.json", slower(1.0001))
+        self.write("new/a.json", slower(1.0))
+        self.write("new/b.json", slower(1.43))
+        self.expect(6, "compare", "base", "new")
+
+    def test_scattered_calibration_is_no_change(self):
+        def change(result):
+            slower(1.0001)(result)
+            for run in result["runs"]:
+                for number, round_ in enumerate(run["rounds"]):
+                    round_["calibration_seconds"] *= 0.9 if number % 5 < 3 else 1.0
+
+        self.compare(6, change)
+
+    def test_what_calibration_took_out_is_said(self):
+        def change(result):
+            slower(1.15)(result)
+            for run in result["runs"]:
+                for round_ in run["rounds"]:
+                    round_["calibration_seconds"] *= 1.15
+
+        text = " ".join(self.compare(0, change).stdout.split())
+        self.assertIn("as measured -13.0 %, but the machine itself was 13.0 % slower beside the new side", text)
+
+    def test_a_machine_at_half_its_speed_tells_nothing(self):
+        def change(result):
+            slower(2.2)(result)
+            for run in result["runs"]:
+                for round_ in run["rounds"]:
+                    round_["calibration_seconds"] *= 2.2
+
+        self.compare(6, change)
+
+    def test_ranks_with_different_weights_never_pass(self):
+        def change(result):
+            slower(0.9)(result)
+            result["runs"][2]["weights_agree"] = False
+
+        self.assertIn("different weights", self.compare(6, change).stdout)
+
+
 class Formats(CompareTest):
     def test_files(self):
         self.compare(1, slower(1.3), "--format", "markdown,json,junit", "--out", "verdict")
@@ -306,6 +359,21 @@ class Baseline(CompareTest):
     def test_one_that_is_none_costs_no_time(self):
         self.expect_error(4, "absent.json", *self.SOME, "--out", "after", "--baseline", "absent.json")
         self.assertFalse((self.folder / "after" / "result.json").exists())
+
+    def test_one_that_would_be_replaced_is_refused(self):
+        self.expect(0, *self.SOME, "--format", "json", "--out", "kept")
+        for name in ("kept", "kept/result.json", "./kept/"):
+            self.expect_error(2, "would replace it", *self.SOME, "--out", "kept", "--baseline", name)
+        self.expect_error(2, "would replace it", *self.SOME, "--out", "kept", "--baseline", "kept", "--dry-run")
+        done = self.run_program(*self.SOME, "--out", "kept", "--baseline", "kept/history")
+        self.assertIn(done.returncode, (0, 1, 6), done.stderr)
+
+    def test_files_and_a_line_without_console(self):
+        self.expect(0, *self.SOME, "--format", "json", "--out", "before")
+        done = self.expect(6, *self.SOME, "--seed", "4", "--format", "markdown", "--out", "after", "--baseline", "before")
+        self.assertIn("will not do for a comparison, because these differ: seed", done.stderr)
+        self.assertIn("Cannot compare: ", done.stderr)
+        self.assertTrue((self.folder / "after" / "comparison.md").exists())
 
     def test_unequal_work_is_six(self):
         self.expect(0, *self.SOME, "--format", "json", "--out", "before")

@@ -95,7 +95,7 @@ TEST(Compare, CalibrationOfACoreSaysNothingOfAGpu) {
     for (auto& round : run.rounds) round.calibration_seconds *= 1.3;
   }
   const auto comparison = compare({"base", {base}}, {"new", {next}}, {});
-  EXPECT_EQ(comparison.findings[0].normalisation, Normalisation::none);
+  EXPECT_FALSE(comparison.findings[0].normalised);
   EXPECT_EQ(comparison.outcome, Outcome::regression);
 }
 
