@@ -27,6 +27,7 @@ class Computation {
 
   double seconds(const Setup& setup, const Placement& placement, double replica_images) const;
   double backward_share() const { return backward_share_; }
+  double fixed() const { return fixed_; }  // seconds that do not shrink with the images; strong scaling only
 
  private:
   struct Used {

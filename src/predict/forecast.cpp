@@ -12,13 +12,11 @@ constexpr double least_error = 0.05;
 constexpr double most_error = 10.0;  // of a logarithm: beyond any use, and still finite
 constexpr double part_that_limits = 0.1;
 
-std::string limit_of(const Parts& parts, double ideal, bool shares) {
-  const double slower = parts.computation - ideal;
-  const std::pair<double, const char*> all[] = {{parts.communication, "communication"},
-                                                {parts.stragglers, "stragglers"},
-                                                {slower, shares ? "shared places" : "slower computation"}};
-  const auto* most = std::max_element(std::begin(all), std::end(all));
-  return most->first >= part_that_limits * parts.step() ? most->second : "";
+// The share that costs most, if it takes a tenth of the step.
+std::string limit_of(const std::vector<Share>& shares, double step) {
+  const auto most = std::max_element(shares.begin(), shares.end(),
+                                     [](const Share& a, const Share& b) { return a.seconds < b.seconds; });
+  return most->seconds >= part_that_limits * step ? most->name : "";
 }
 
 }  // namespace
@@ -45,6 +43,31 @@ Parts Forecast::parts(const Exchange& exchange, int replicas) const {
 double Forecast::ideal(int replicas) const {
   const double alone = model().step(*setup_, setup_->target_exchange, 1).step();
   return alone * setup_->images(replicas) / replicas / setup_->images(1);
+}
+
+std::vector<Share> Forecast::shares(int replicas) const {
+  const Parts all = parts(setup_->target_exchange, replicas);
+  const double slower = all.computation - ideal(replicas);
+  std::vector<Share> shares;
+  const auto add = [&](std::string name, double seconds, bool lasting = true) {
+    Share& share = shares.emplace_back();
+    share.name = std::move(name);
+    share.seconds = seconds;
+    share.lasting = lasting;
+  };
+  add("communication", all.communication);
+  add("stragglers", all.stragglers);
+  if (!setup_->strong) {
+    add(setup_->link ? "slower computation" : fmt::format("replicas that share {}s or memory", setup_->place),
+        slower);
+    return shares;
+  }
+  const double shared = all.computation * (1.0 - 1.0 / setup_->load(setup_->place_replicas(replicas)));
+  const double fixed = model().fixed_seconds(*setup_) * (1.0 - 1.0 / replicas);
+  add(fmt::format("replicas that share {}s", setup_->place), shared);
+  add("fixed costs of a step", fixed);
+  add("a batch that does not divide evenly", slower - shared - fixed, false);
+  return shares;
 }
 
 double Forecast::step_of(const StepModel& model, int replicas) const {
@@ -106,7 +129,7 @@ Estimate Forecast::estimate(int replicas) const {
   estimate.images_per_second = {images / estimate.step.value, images / estimate.step.high,
                                 images / estimate.step.low};
   estimate.efficiency = range(&Forecast::efficiency_of, replicas, replicas > 1);
-  estimate.limit = limit_of(estimate.parts, estimate.ideal, estimate.shares);
+  estimate.limit = limit_of(shares(replicas), estimate.parts.step());
   return estimate;
 }
 

@@ -8,6 +8,13 @@
 
 namespace dtrain::predict {
 
+// What takes a step's time beside useful computation.
+struct Share {
+  std::string name;
+  double seconds = 0.0;
+  bool lasting = true;  // once it is there, more N do not take it away
+};
+
 // The fitted model with all that makes its interval: draws, errors of N that were left out, other laws that
 // fit as well.
 class Forecast {
@@ -20,6 +27,8 @@ class Forecast {
 
   Parts parts(const Exchange& exchange, int replicas) const;
   double ideal(int replicas) const;  // seconds a step would take if N replicas cost nothing
+  // The same names in the same order for all N.
+  std::vector<Share> shares(int replicas) const;
 
   const Setup& setup() const { return *setup_; }
   const Choice& choice() const { return choice_; }

@@ -1,7 +1,5 @@
 #include "predict/outlook.hpp"
 
-#include <array>
-
 #include "model/zoo.hpp"
 
 namespace dtrain::predict {
@@ -10,20 +8,6 @@ namespace {
 
 constexpr double tenth = 0.1;
 constexpr double worth_telling = 1.01;
-
-struct Share {
-  std::string name;
-  double (*seconds)(const Parts& parts, double ideal) = nullptr;
-};
-
-std::array<Share, 3> shares(const Setup& setup) {
-  const std::string slower = setup.strong ? "fixed costs of a step"
-                             : setup.link ? "slower computation"
-                                          : fmt::format("replicas that share {}s or memory", setup.place);
-  return {Share{"communication", [](const Parts& p, double) { return p.communication; }},
-          Share{"stragglers", [](const Parts& p, double) { return p.stragglers; }},
-          Share{slower, [](const Parts& p, double ideal) { return p.computation - ideal; }}};
-}
 
 // The smallest N from 2 to `most` for which `holds`, which is expected to hold for all larger N then.
 template <class Holds>
@@ -57,28 +41,37 @@ std::vector<Exchange> other_buckets(const Setup& setup, const model::Model& mode
 
 }  // namespace
 
+int looked_up_to(const Setup& setup) {
+  return setup.strong ? static_cast<int>(setup.global_images) : largest_replicas;
+}
+
 std::vector<Limit> find_limits(const Forecast& forecast) {
-  const Setup& setup = forecast.setup();
-  const int most = setup.strong ? static_cast<int>(setup.global_images) : largest_replicas;
-  std::vector<Limit> limits;
-  for (const auto& share : shares(setup)) {
-    const auto takes = [&](int n, auto limit) {
-      const Parts parts = forecast.parts(setup.target_exchange, n);
-      const double ideal = forecast.ideal(n);
-      return share.seconds(parts, ideal) >= limit(parts, ideal);
-    };
-    Limit limit{.part = share.name, .tenth = {}, .overtakes = {}};
-    limit.tenth =
-        first(most, [&](int n) { return takes(n, [](const Parts& p, double) { return tenth * p.step(); }); });
-    if (limit.tenth) {
-      limit.overtakes =
-          first(most, [&](int n) { return takes(n, [](const Parts&, double ideal) { return ideal; }); });
+  struct Found {
+    Limit limit;
+    double seconds = 0.0;  // at the N from which it takes a tenth
+  };
+  const int most = looked_up_to(forecast.setup());
+  std::vector<Found> all;
+  const auto shares = forecast.shares(1);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    if (!shares[i].lasting) continue;
+    const auto seconds = [&](int n) { return forecast.shares(n)[i].seconds; };
+    const auto step = [&](int n) { return forecast.parts(forecast.setup().target_exchange, n).step(); };
+    Found found{.limit = {.part = shares[i].name, .tenth = {}, .overtakes = {}}};
+    found.limit.tenth = first(most, [&](int n) { return seconds(n) >= tenth * step(n); });
+    if (found.limit.tenth) {
+      found.limit.overtakes = first(most, [&](int n) { return seconds(n) >= forecast.ideal(n); });
+      found.seconds = seconds(*found.limit.tenth);
     }
-    limits.push_back(std::move(limit));
+    all.push_back(std::move(found));
   }
-  std::stable_sort(limits.begin(), limits.end(), [](const Limit& a, const Limit& b) {
-    return a.tenth.value_or(largest_replicas + 1) < b.tenth.value_or(largest_replicas + 1);
+  std::stable_sort(all.begin(), all.end(), [](const Found& a, const Found& b) {
+    const int left = a.limit.tenth.value_or(largest_replicas + 1);
+    const int right = b.limit.tenth.value_or(largest_replicas + 1);
+    return left != right ? left < right : a.seconds > b.seconds;
   });
+  std::vector<Limit> limits;
+  for (auto& found : all) limits.push_back(std::move(found.limit));
   return limits;
 }
 

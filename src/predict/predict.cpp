@@ -139,10 +139,11 @@ std::vector<Estimate> curve_of(const Forecast& forecast, const Measured& measure
   return curve;
 }
 
-std::string verdict_of(const std::vector<Limit>& limits, const Measured& measured) {
+std::string verdict_of(const Prediction& prediction, const Measured& measured) {
+  const auto& limits = prediction.limits;
   if (limits.empty() || !limits.front().tenth) {
     return fmt::format("Nothing that the model sees takes a tenth of the step up to N = {}.",
-                       report::count(largest_replicas));
+                       report::count(prediction.limits_up_to));
   }
   const Limit& limit = limits.front();
   const int largest = measured.points.back().placement.replicas;
@@ -151,7 +152,12 @@ std::string verdict_of(const std::vector<Limit>& limits, const Measured& measure
   if (limit.overtakes)
     text +=
         fmt::format(", and more than the useful computation from N = {}", report::count(*limit.overtakes));
-  return text + ".";
+  text += ".";
+  const Estimate& farthest = prediction.estimates.back();
+  if (!farthest.limit.empty() && farthest.limit != limit.part)
+    text +=
+        fmt::format(" At N = {} what takes most is {}.", report::count(farthest.replicas), farthest.limit);
+  return text;
 }
 
 void note(Prediction& prediction, const Forecast& forecast, const Measured& measured) {
@@ -244,7 +250,8 @@ Prediction predict(const report::Result& result, const Request& request) {
   prediction.curve = curve_of(forecast, measured, last);
   prediction.collective = collective_of(forecast);
   prediction.limits = find_limits(forecast);
-  prediction.verdict = verdict_of(prediction.limits, measured);
+  prediction.limits_up_to = looked_up_to(setup);
+  prediction.verdict = verdict_of(prediction, measured);
   prediction.gains = find_gains(forecast, result, prediction.source.model, *asked.rbegin());
   note(prediction, forecast, measured);
   return prediction;

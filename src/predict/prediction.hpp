@@ -86,7 +86,8 @@ struct Prediction {
     bool has_spanning = false, has_local = false;
     std::string from;  // what alpha and beta rest on
   } collective;
-  std::vector<Limit> limits;  // in the order in which they come
+  std::vector<Limit> limits;  // in the order in which they come, the larger first at the same N
+  int limits_up_to = 0;       // the largest N at which they were looked for
   std::string verdict;        // what limits first, in one sentence
   std::vector<Gain> gains;    // at the largest N asked for, the largest first
   std::vector<std::string> notes;

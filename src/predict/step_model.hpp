@@ -30,6 +30,10 @@ class StepModel {
   void stretch_computation(double factor) { stretch_ = factor; }
 
   const Communication& communication() const { return communication_; }
+  // Of a step as asked, that more replicas do not shrink; strong scaling only.
+  double fixed_seconds(const Setup& setup) const {
+    return setup.target_work * stretch_ * computation_.fixed();
+  }
 
  private:
   Parts at(const Setup& setup, const Exchange& exchange, const Placement& placement, double replica_images,

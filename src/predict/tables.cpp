@@ -31,8 +31,8 @@ std::string signed_percent(double share) {
   return fmt::format("{}{}", share >= 0.0 ? "+" : "", report::percent(100.0 * share));
 }
 
-std::string from_n(const std::optional<int>& n) {
-  return n ? report::count(*n) : fmt::format("beyond {}", report::count(largest_replicas));
+std::string from_n(const std::optional<int>& n, int looked_up_to) {
+  return n ? report::count(*n) : fmt::format("beyond {}", report::count(looked_up_to));
 }
 
 stats::Interval interval(const Range& range) {
@@ -121,7 +121,8 @@ report::Table limit_table(const Prediction& prediction) {
       .columns = {{"part", false}, {"a tenth from N", true}, {"more than computation from N", true}},
       .rows = {}};
   for (const auto& limit : prediction.limits) {
-    table.rows.push_back({limit.part, from_n(limit.tenth), from_n(limit.overtakes)});
+    table.rows.push_back({limit.part, from_n(limit.tenth, prediction.limits_up_to),
+                          from_n(limit.overtakes, prediction.limits_up_to)});
   }
   return table;
 }
