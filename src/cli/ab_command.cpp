@@ -21,6 +21,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr int most_pairs = 300;  // more would hardly narrow an interval further
+
 // A folder for the runs' own files, gone with it unless the user named one.
 class RunFolder {
  public:
@@ -154,13 +156,14 @@ class AbCommand final : public Command {
     base_side_.results.clear();
     next_side_.results.clear();
     const auto looks = compare::looks(static_cast<int>((budget_.count() - first) / first));
-    log_info(fmt::format("a pair takes about {}; up to {} of them, and {} look{} at the evidence",
+    log_info(fmt::format("a pair takes about {}; some {} of them, and {} look{} at the evidence",
                          format_duration(first), looks.back(), looks.size(), looks.size() == 1 ? "" : "s"));
     const auto spent = [&] { return seconds(Clock::now() - begin); };
     int pair = 0;
     try {
       for (const int look : looks) {
-        while (pair < look && spent() < budget_.count()) {
+        const int until = look == looks.back() ? most_pairs : look;  // the last look is where the budget ends
+        while (pair < until && spent() < budget_.count()) {
           run_pair(pair + 1, folder, signals);
           ++pair;
         }
