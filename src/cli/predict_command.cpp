@@ -68,8 +68,8 @@ class PredictCommand final : public Command {
     require_sense();
     for (const auto& path : sweeps_) request_.sweeps.push_back(predict::read_sweep(path));
     const report::Result result = report::read_result(paths_.front());
-    predict::Prediction prediction = predict::predict(result, request_);
-    prediction.source.file = paths_.front();
+    request_.file = paths_.front();
+    const predict::Prediction prediction = predict::predict(result, request_);
     show(prediction);
     return prediction.refusal.empty() ? ExitCode::fine : ExitCode::no_verdict;
   }

@@ -29,6 +29,8 @@ LeaveOneOut leave_one_out(const Setup& setup, const Law& law, const ExpectedMaxi
   return result;
 }
 
+bool with_less_error(const LeaveOneOut& a, const LeaveOneOut& b) { return a.error < b.error; }
+
 std::vector<Law> candidates(const Setup& setup, const std::vector<Observation>& observations) {
   bool local = false;
   bool spanning = setup.link.has_value();
@@ -47,6 +49,21 @@ std::vector<Law> candidates(const Setup& setup, const std::vector<Observation>& 
   return laws;
 }
 
+std::string why(const Setup& setup, const Choice& choice, bool only, bool by_knowledge) {
+  if (only) return "what the communicator does";
+  if (choice.others.empty()) {
+    return by_knowledge ? "what the communicator is known to do, and no other law fits about as well"
+                        : "it predicts the N that are left out best";
+  }
+  if (!by_knowledge) return "it predicts the N that are left out best, but others do nearly as well";
+  const auto next = std::min_element(choice.others.begin(), choice.others.end(), with_less_error);
+  return fmt::format(
+      "what the communicator is known to do, taken because it fits about as well as others: N that are left "
+      "out are off by {:.1f} %, by {} {:.1f} %",
+      100.0 * choice.best.error, next->law.name(setup.has_local(), setup.has_spanning()),
+      100.0 * next->error);
+}
+
 }  // namespace
 
 Choice choose_law(const Setup& setup, const ExpectedMaximum& maximum,
@@ -55,25 +72,16 @@ Choice choose_law(const Setup& setup, const ExpectedMaximum& maximum,
   for (const Law& law : candidates(setup, observations)) {
     all.push_back(leave_one_out(setup, law, maximum, observations));
   }
-  const auto less = [](const LeaveOneOut& a, const LeaveOneOut& b) { return a.error < b.error; };
-  const double least = std::min_element(all.begin(), all.end(), less)->error;
+  const double least = std::min_element(all.begin(), all.end(), with_less_error)->error;
   // The communicator's own law comes first among the candidates.
   const auto chosen = setup.law_known && all.front().error <= least + as_good
                           ? all.begin()
-                          : std::min_element(all.begin(), all.end(), less);
+                          : std::min_element(all.begin(), all.end(), with_less_error);
   Choice choice{.best = *chosen, .others = {}, .why = {}};
   for (auto it = all.begin(); it != all.end(); ++it) {
     if (it != chosen && it->error <= least + as_good) choice.others.push_back(*it);
   }
-  if (all.size() == 1) {
-    choice.why = "what the communicator does";
-  } else if (chosen == all.begin() && setup.law_known) {
-    choice.why = "what the communicator does, and no other law fits clearly better";
-  } else if (choice.others.empty()) {
-    choice.why = "it predicts the N that are left out best";
-  } else {
-    choice.why = "it predicts the N that are left out best, but others do nearly as well";
-  }
+  choice.why = why(setup, choice, all.size() == 1, chosen == all.begin() && setup.law_known);
   return choice;
 }
 

@@ -18,7 +18,7 @@ struct LeaveOneOut {
 struct Choice {
   LeaveOneOut best;
   std::vector<LeaveOneOut> others;  // whose errors are not clearly larger
-  std::string why;
+  std::string why;                  // in words that hold for the errors above
 };
 
 // The law with the smallest error; where several are about as good, the one that the communicator is known to

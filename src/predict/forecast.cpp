@@ -130,6 +130,11 @@ Estimate Forecast::estimate(int replicas) const {
                                 images / estimate.step.low};
   estimate.efficiency = range(&Forecast::efficiency_of, replicas, replicas > 1);
   estimate.limit = limit_of(shares(replicas), estimate.parts.step());
+  for (std::size_t i = 0; estimate.distance == Distance::measured && i < observations_.size(); ++i) {
+    if (observations_[i].placement.replicas != replicas) continue;
+    estimate.measured_step = observations_[i].parts.step();
+    estimate.measured_images_per_second = measured_->points[i].images / *estimate.measured_step;
+  }
   return estimate;
 }
 

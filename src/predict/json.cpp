@@ -11,6 +11,8 @@ Json range_node(const Range& range) {
   return {{"value", range.value}, {"low", range.low}, {"high", range.high}};
 }
 
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+
 Json estimate_node(const Estimate& e, int largest) {
   return {{"replicas", e.replicas},
           {"workers", e.placement.workers},
@@ -21,6 +23,8 @@ Json estimate_node(const Estimate& e, int largest) {
           {"images_per_second", range_node(e.images_per_second)},
           {"step_seconds", range_node(e.step)},
           {"efficiency", e.shares ? Json(nullptr) : range_node(e.efficiency)},
+          {"measured_images_per_second", or_null(e.measured_images_per_second)},
+          {"measured_step_seconds", or_null(e.measured_step)},
           {"ideal_seconds", e.ideal},
           {"parts",
            {{"computation_seconds", e.parts.computation},

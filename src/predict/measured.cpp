@@ -61,9 +61,9 @@ std::string why_not(const RunSamples& run, const report::Result& result) {
   return {};
 }
 
-void require_sound(const RunSamples& run) {
+void require_sound(const RunSamples& run, const std::string& file) {
   const auto bad = [&](const std::string& what) {
-    return data_error(fmt::format("run {}: {}", run.plan.id, what),
+    return data_error(fmt::format("{}run {}: {}", file.empty() ? "" : file + ": ", run.plan.id, what),
                       "measure again: a prediction needs sound figures");
   };
   for (const auto& round : run.rounds) {
@@ -131,8 +131,8 @@ std::vector<double> relative_steps(const RunSamples& run) {
   return relative;
 }
 
-void take(Measured& measured, const RunSamples& run, const report::Result& result) {
-  require_sound(run);
+void take(Measured& measured, const RunSamples& run, const report::Result& result, const std::string& file) {
+  require_sound(run, file);
   measured.points.push_back(point_of(run, result));
   if (run.plan.replicas == 1) measured.noise = relative_steps(run);
   if (!arrivals_measured(run)) measured.arrivals_measured = false;
@@ -153,7 +153,7 @@ double median_of(const std::vector<Parts>& rounds, double (*value)(const Parts&)
 
 }  // namespace
 
-Measured take_measured(const report::Result& result) {
+Measured take_measured(const report::Result& result, const std::string& file) {
   Measured measured;
   const RunSamples* plain = nullptr;
   for (const auto& run : result.samples.runs) {
@@ -163,12 +163,12 @@ Measured take_measured(const report::Result& result) {
     std::string why = why_not(run, result);
     if (why.empty() && holds(measured, run.plan.replicas)) why = "another run of as many replicas is used";
     if (why.empty()) {
-      take(measured, run, result);
+      take(measured, run, result, file);
     } else if (run.plan.base != RunPlan::Base::plain) {
       measured.left_out.push_back(fmt::format("{}: {}", run.plan.id, why));
     }
   }
-  if (plain != nullptr && !holds(measured, 1)) take(measured, *plain, result);
+  if (plain != nullptr && !holds(measured, 1)) take(measured, *plain, result, file);
   std::sort(measured.points.begin(), measured.points.end(),
             [](const Point& a, const Point& b) { return a.placement.replicas < b.placement.replicas; });
   for (const auto& point : measured.points) {

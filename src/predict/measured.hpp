@@ -50,8 +50,8 @@ struct Measured {
 
 // The runs of the strategy that was asked for, without exact, failed and empty ones; the plain loop stands in
 // for N = 1 where the strategy was not measured there. Data error where figures are not finite or contradict
-// themselves.
-Measured take_measured(const report::Result& result);
+// themselves, which names `file`.
+Measured take_measured(const report::Result& result, const std::string& file = {});
 
 // The parts of a point's median step: medians of the chosen rounds, scaled so that they add up to the median
 // step. `chosen` holds numbers in [0, 1), one a round; empty = each round once.

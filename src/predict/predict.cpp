@@ -12,14 +12,16 @@ namespace {
 constexpr std::size_t points_needed = 3;
 constexpr int curve_points = 24;
 
-void require_complete(const report::Result& result) {
+void require_complete(const report::Result& result, const std::string& file) {
+  const std::string where = file.empty() ? "" : file + ": ";
   if (result.model.parameters == 0) {
-    throw data_error("model.parameters is 0, and without them nobody knows what is exchanged",
+    throw data_error(where + "model.parameters is 0, and without them nobody knows what is exchanged",
                      "give a result of a model that is trained");
   }
   if (result.samples.complete) return;
-  throw data_error("the measurement did not run to its end, so that a prediction would rest on part of it",
-                   "measure again, or wait until it has ended");
+  throw data_error(
+      where + "the measurement did not run to its end, so that a prediction would rest on part of it",
+      "measure again, or wait until it has ended");
 }
 
 void require_request(const Request& request) {
@@ -46,8 +48,9 @@ std::string too_few(const Measured& measured, const std::string& strategy) {
   if (measured.points.size() >= points_needed) return {};
   return fmt::format(
       "N measured with {}: {}; three are needed to fit and to check a prediction: measure with "
-      "--replicas 1,2,4 or more of them",
-      strategy, numbers(measured));
+      "--replicas 1,2,4 or more of them{}",
+      strategy, numbers(measured),
+      measured.left_out.empty() ? "" : "; not used: " + join(measured.left_out, "; "));
 }
 
 // Communication that was hidden as a whole says only that it is no more than that.
@@ -60,7 +63,7 @@ std::string cannot_tell(const Setup& setup, const Forecast& forecast) {
 }
 
 Prediction::Source source_of(const report::Result& result, const Measured& measured, const Request& request) {
-  Prediction::Source source{.file = {},
+  Prediction::Source source{.file = request.file,
                             .created = result.created,
                             .model = request.model.empty() ? result.model.name : request.model,
                             .measured_model = result.model.name,
@@ -110,8 +113,8 @@ Prediction::Collective collective_of(const Forecast& forecast) {
   const Setup& setup = forecast.setup();
   Prediction::Collective collective;
   const auto& unknowns = forecast.model().communication().unknowns();
-  collective.has_spanning = setup.link.has_value() || setup.largest.workers > 1;
-  collective.has_local = setup.largest.per_worker() > 1 || setup.per_host.value_or(1) > 1;
+  collective.has_spanning = setup.has_spanning();
+  collective.has_local = setup.has_local();
   collective.law = forecast.choice().best.law.name(collective.has_local, collective.has_spanning);
   collective.why = forecast.choice().why;
   for (const auto& other : forecast.choice().others) {
@@ -215,7 +218,7 @@ void note(Prediction& prediction, const Forecast& forecast, const Measured& meas
 std::string words(Distance distance, int replicas, int largest) {
   switch (distance) {
     case Distance::measured:
-      return "measured";
+      return "at a measured N";
     case Distance::between:
       return "between measured N";
     case Distance::otherwise:
@@ -231,8 +234,8 @@ std::string words(Distance distance, int replicas, int largest) {
 
 Prediction predict(const report::Result& result, const Request& request) {
   require_request(request);
-  require_complete(result);
-  const Measured measured = take_measured(result);
+  require_complete(result, request.file);
+  const Measured measured = take_measured(result, request.file);
   Prediction prediction;
   prediction.source = source_of(result, measured, request);
   prediction.refusal = too_few(measured, result.options.strategy);

@@ -17,8 +17,8 @@ struct Range {
 
 enum class Distance { measured, between, otherwise, extrapolated, far };
 
-// "measured", "between measured N", "no larger N, but otherwise than measured" (another link or model),
-// "extrapolated", "far extrapolated: 8 times the largest measured N".
+// "at a measured N", "between measured N", "no larger N, but otherwise than measured" (another link or
+// model), "extrapolated", "far extrapolated: 8 times the largest measured N".
 std::string words(Distance distance, int replicas, int largest);
 
 // What is said of one N.
@@ -33,6 +33,9 @@ struct Estimate {
   Range images_per_second;
   Range efficiency;   // images/s / (N x images/s at N = 1)
   std::string limit;  // the part that costs most; empty where none takes a tenth
+  // What was measured at this N, which the model need not hit; none elsewhere.
+  std::optional<double> measured_step;  // seconds
+  std::optional<double> measured_images_per_second;
 };
 
 // A measured N, and what the others say of it.

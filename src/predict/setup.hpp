@@ -14,6 +14,7 @@
 namespace dtrain::predict {
 
 struct Request {
+  std::string file;             // the result's, to name it by; may be empty
   std::vector<int> replicas;    // each from 1 to largest_replicas
   std::optional<Link> link;     // between hosts; none = as measured
   std::optional<int> per_host;  // replicas on a host, with a link; none = as many as were measured on one
@@ -55,6 +56,8 @@ struct Setup {
   bool runs_tell_local = false;         // no sweep tells of replicas within a worker, so that the runs must
   std::vector<std::string> notes;
 
+  bool has_local() const { return largest.per_worker() > 1 || per_host.value_or(1) > 1; }
+  bool has_spanning() const { return link.has_value() || largest.workers > 1; }
   double load(const Placement& placement) const;  // replicas for each place, at least 1
   Placement place_replicas(int replicas) const;   // where N replicas would be
   double images_of_replica(int replicas) const;   // a step, of the one with most

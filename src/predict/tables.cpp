@@ -22,6 +22,7 @@ std::string link_text(double alpha, double beta) {
 
 std::string collective_text(const Prediction::Collective& c) {
   std::string text = fmt::format("{} ({})", c.law, c.why);
+  if (!c.others.empty()) text += fmt::format("; the interval holds {}, too", join(c.others, "; "));
   if (c.has_spanning) text += fmt::format("; among workers {}", link_text(c.alpha, c.beta));
   if (c.has_local) text += fmt::format("; within one {}", link_text(c.local_alpha, c.local_beta));
   return text + "; from " + c.from;
@@ -45,6 +46,8 @@ std::string share_of_step(double part, const Estimate& e) {
 
 std::vector<std::string> estimate_row(const Estimate& e, int largest) {
   std::string how = words(e.distance, e.replicas, largest);
+  if (e.measured_images_per_second)
+    how += fmt::format(" ({} images/s measured)", report::rate(*e.measured_images_per_second));
   if (e.shares) how += ", simulated";
   return {report::count(e.replicas),
           report::rate(interval(e.images_per_second)),

@@ -89,7 +89,7 @@ class Predict(ProgramTest):
         self.expect_error(4, ["bad.json", "schema"], "predict", "out", "--allreduce", "bad.json")
         result["complete"] = False
         (self.folder / "half.json").write_text(json.dumps(result))
-        self.expect_error(4, ["did not run to its end"], "predict", "half.json")
+        self.expect_error(4, ["half.json", "did not run to its end"], "predict", "half.json")
         result["complete"] = True
         result["runs"][2]["rounds"][0]["seconds"] = None
         (self.folder / "null.json").write_text(json.dumps(result))

@@ -41,6 +41,17 @@ TEST(Predict, TellsTreeFromRing) {
   }
 }
 
+TEST(Predict, SaysThatAnotherLawFitsBetterThanTheOneThatIsKnown) {
+  // Replicas of one process whose communication is exactly that of a ring.
+  const Truth truth{.alpha = 0.0, .beta = 1 * ms / cnn_bytes, .workers = false};
+  const auto collective = predict(make_result(truth, {1, 2, 4, 8}), ask({16})).collective;
+  EXPECT_EQ(collective.law, "shared memory");
+  EXPECT_THAT(collective.others, testing::Contains("ring"));
+  EXPECT_THAT(collective.why, HasSubstr("is known to do, taken because it fits about as well as others"));
+  EXPECT_THAT(collective.why, HasSubstr("by ring 0.0 %"));
+  EXPECT_THAT(collective.why, testing::Not(HasSubstr("no other law")));
+}
+
 TEST(Predict, WorksOutWhatBucketsHidBehindBackward) {
   const Truth truth{
       .forward = 100 * ms, .backward = 200 * ms, .beta = 1.0 / 150e6, .model = "resnet9", .bucket_mb = 4.0};
@@ -69,12 +80,25 @@ TEST(Predict, SaysWhatItPredictsOfTheMeasuredN) {
 TEST(Predict, MarksHowFarItReaches) {
   const Prediction prediction = predict(make_result({}, {1, 2, 4}), ask({2, 3, 8, 16, 17, 512}));
   const auto how = [&](int n) { return words(at(prediction, n).distance, n, 4); };
-  EXPECT_EQ(how(2), "measured");
+  EXPECT_EQ(how(2), "at a measured N");
   EXPECT_EQ(how(3), "between measured N");
   EXPECT_EQ(how(8), "extrapolated");
   EXPECT_EQ(how(16), "extrapolated");
   EXPECT_THAT(how(17), HasSubstr("far extrapolated: 4 times"));
   EXPECT_EQ(how(512), "far extrapolated: 128 times the largest measured N");
+}
+
+TEST(Predict, ShowsWhatWasMeasuredBesideItsOwnFigure) {
+  const Prediction prediction = predict(make_result({.round_noise = 0.1}, {1, 2, 4}), ask({4, 8}));
+  const Check& seen = prediction.checks.back();
+  ASSERT_EQ(seen.replicas, 4);
+  EXPECT_EQ(at(prediction, 4).measured_images_per_second, seen.images_per_second);
+  EXPECT_EQ(at(prediction, 4).measured_step, seen.step);
+  EXPECT_NE(at(prediction, 4).step.value, seen.step);
+  EXPECT_FALSE(at(prediction, 8).measured_step);
+  Request request = ask({4});
+  request.link = parse_link("10gbe", "--link");
+  EXPECT_FALSE(predict(make_result({}, {1, 2, 4}), request).estimates.front().measured_step);
 }
 
 TEST(Predict, StepsGrowWithNAndIntervalsHoldTheirValue) {

@@ -35,14 +35,19 @@ TEST(Refusal, CountsOnlyRunsThatCanBeUsed) {
   report::Result failed = make_result({}, {1, 2, 4});
   failed.samples.runs[1].failure = "rank 1 was lost";
   EXPECT_THAT(predict(failed, ask({8})).refusal, HasSubstr("N measured with multi-worker: 1, 4"));
+  EXPECT_THAT(predict(failed, ask({8})).refusal,
+              HasSubstr("not used: multi-worker-2: it failed: rank 1 was lost"));
 
   report::Result exact = make_result({}, {1, 2, 4});
   exact.samples.runs[2].plan.exact = true;
   EXPECT_NE(predict(exact, ask({8})).refusal, "");
 
   report::Result empty = make_result({}, {1, 2, 4});
+  empty.samples.runs[1].failure = "x";
   empty.samples.runs[2].rounds.clear();
-  EXPECT_NE(predict(empty, ask({8})).refusal, "");
+  EXPECT_THAT(predict(empty, ask({8})).refusal,
+              HasSubstr("multi-worker-2: it failed: x; multi-worker-4: no round was measured"));
+  EXPECT_THAT(predict(make_result({}, {1, 2}), ask({8})).refusal, testing::Not(HasSubstr("not used")));
 }
 
 TEST(Refusal, SaysWhatItLeftOut) {
@@ -66,10 +71,14 @@ TEST(Refusal, OfUnsoundResultsIsAnError) {
   report::Result incomplete = make_result({}, {1, 2, 4});
   incomplete.samples.complete = false;
   expect_error(ErrorCategory::data, "did not run to its end", incomplete);
+  Request named = ask({8});
+  named.file = "there/result.json";
+  expect_error(ErrorCategory::data, "there/result.json: the measurement", incomplete, named);
 
   report::Result infinite = make_result({}, {1, 2, 4});
   infinite.samples.runs[1].rounds[0].ranks[1].host = std::numeric_limits<double>::infinity();
   expect_error(ErrorCategory::data, "multi-worker-2", infinite);
+  expect_error(ErrorCategory::data, "there/result.json: run multi-worker-2", infinite, named);
 
   report::Result nothing = make_result({}, {1, 2, 4});
   nothing.samples.runs[2].rounds[3].steps = 0;

@@ -46,6 +46,16 @@ TEST(Writers, ConsoleSaysExtrapolatedAndTheErrors) {
   }
 }
 
+TEST(Writers, AMeasuredNHasWhatWasMeasured) {
+  const Prediction prediction = predict(make_result({.round_noise = 0.1}, {1, 2, 4}), ask({4, 8}));
+  const auto json = nlohmann::json::parse(to_json(prediction))["predictions"];
+  EXPECT_EQ(json[0]["how"], "at a measured N");
+  EXPECT_DOUBLE_EQ(json[0]["measured_images_per_second"], prediction.checks.back().images_per_second);
+  EXPECT_DOUBLE_EQ(json[0]["measured_step_seconds"], prediction.checks.back().step);
+  EXPECT_TRUE(json[1]["measured_images_per_second"].is_null());
+  EXPECT_THAT(to_markdown(prediction), HasSubstr("at a measured N ("));
+}
+
 TEST(Writers, MarkdownHasTheSameTables) {
   const std::string text = to_markdown(example());
   EXPECT_THAT(text, HasSubstr("### Prediction"));
