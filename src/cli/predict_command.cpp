@@ -6,19 +6,12 @@
 #include "cli/command.hpp"
 #include "cli/output.hpp"
 #include "model/zoo.hpp"
+#include "predict/counts.hpp"
 #include "predict/writers.hpp"
 
 namespace dtrain::cli {
 
 namespace {
-
-std::vector<int> parse_replicas(const std::string& text) {
-  std::vector<int> counts;
-  for (const auto& part : split(text, ',')) {
-    counts.push_back(config::parse_integer(part, "--replicas", 1, predict::largest_replicas));
-  }
-  return counts;
-}
 
 class PredictCommand final : public Command {
  public:
@@ -40,8 +33,9 @@ class PredictCommand final : public Command {
   void declare(Flags& flags) override {
     flags.files("RESULT", "A result file or folder", paths_, true);
     flags.group("Prediction");
-    flags.value("--replicas,--gpus", "LIST", "N to predict, such as 8,64,512 [twice the largest measured]",
-                [this](const std::string& text) { request_.replicas = parse_replicas(text); });
+    flags.value(
+        "--replicas,--gpus", "LIST", "N to predict, such as 8,64,512 or 1..8 [twice the largest measured]",
+        [this](const std::string& text) { request_.replicas = predict::parse_counts(text, "--replicas"); });
     flags.value("--link", "NAME|ALPHA,BANDWIDTH",
                 "Between hosts: a kind of link, or latency and bandwidth such as 5us,12.5GB/s [as measured]",
                 [this](const std::string& text) { request_.link = predict::parse_link(text, "--link"); });

@@ -39,6 +39,17 @@ std::optional<double> read(std::string_view text, std::span<const Unit> units) {
   return std::nullopt;
 }
 
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+// ASCII, as the names of links are.
+std::string lower(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
 Error bad_link(const std::string& flag, const std::string& text, const std::string& why) {
   const auto known = links().names();
   const auto close = nearest(text, known);
@@ -74,11 +85,11 @@ const Registry<Link>& links() {
 }
 
 Link parse_link(const std::string& text, const std::string& flag) {
-  if (const auto* entry = links().find(text)) return entry->value;
+  if (const auto* entry = links().find(lower(trimmed(text)))) return entry->value;
   const auto comma = text.find(',');
   if (comma == std::string::npos) throw bad_link(flag, text, "is no known link");
-  const auto alpha = read(std::string_view(text).substr(0, comma), times);
-  const auto bandwidth = read(std::string_view(text).substr(comma + 1), bandwidths);
+  const auto alpha = read(trimmed(text.substr(0, comma)), times);
+  const auto bandwidth = read(trimmed(text.substr(comma + 1)), bandwidths);
   if (!alpha) throw bad_link(flag, text, "does not begin with a latency");
   if (!bandwidth) throw bad_link(flag, text, "does not end with a bandwidth and its unit");
   if (*alpha < 0.0 || *alpha > 10.0) throw bad_link(flag, text, "has a latency out of range (0 to 10 s)");

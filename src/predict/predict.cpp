@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t points_needed = 3;
 constexpr int curve_points = 24;
+constexpr double sweeps_may_be_off = 3.0;  // times, either way
 
 void require_complete(const report::Result& result, const std::string& file) {
   const std::string where = file.empty() ? "" : file + ": ";
@@ -93,14 +94,18 @@ std::vector<Check> checks_of(const Forecast& forecast, const Measured& measured)
   return checks;
 }
 
+std::string times_text(double factor) {
+  return factor >= 0.1 && factor < 100.0 ? fmt::format("{:.2f}", factor) : fmt::format("{:.2g}", factor);
+}
+
 std::string what_it_rests_on(const Setup& setup, const Communication& communication) {
   std::string from;
   if (!setup.sweeps.empty()) {
     from = fmt::format(
-        "{} of all-reduces (off by {:.0f} % around the buckets' size); the runs themselves take {:.2f} "
-        "times as long",
+        "{} of all-reduces (off by {:.0f} % around the buckets' size); the runs themselves take {} times as "
+        "long",
         report::count(std::ssize(setup.sweeps), "sweep"), 100.0 * communication.sweep_misfit(),
-        communication.calibration().value_or(1.0));
+        times_text(communication.calibration().value_or(1.0)));
   } else {
     from = setup.exchange.overlap ? "the runs' exposed communication and what their buckets hide"
                                   : "the runs' own communication";
@@ -163,11 +168,23 @@ std::string verdict_of(const Prediction& prediction, const Measured& measured) {
   return text;
 }
 
+// What runs and sweeps say of the same all-reduce, if that is not alike.
+std::string odd_sweeps(const Forecast& forecast) {
+  const double factor = forecast.model().communication().calibration().value_or(1.0);
+  if (factor <= sweeps_may_be_off && factor >= 1.0 / sweeps_may_be_off) return {};
+  return fmt::format(
+      "the runs' all-reduces take {} times as long as the sweeps say: either the sweeps are of another "
+      "machine or link, or what the runs show is not all-reduces' time; take the prediction with care, and "
+      "compare it with one without --allreduce",
+      times_text(factor));
+}
+
 void note(Prediction& prediction, const Forecast& forecast, const Measured& measured) {
   const Setup& setup = forecast.setup();
   auto& notes = prediction.notes;
   notes = setup.notes;
   for (const auto& left_out : measured.left_out) notes.push_back("not used: " + left_out);
+  if (const std::string odd = odd_sweeps(forecast); !odd.empty()) notes.push_back(odd);
   const int largest = prediction.estimates.back().replicas;
   const bool shares = std::any_of(prediction.estimates.begin(), prediction.estimates.end(),
                                   [](const Estimate& estimate) { return estimate.shares; });

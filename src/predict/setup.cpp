@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "model/flops.hpp"
 #include "model/zoo.hpp"
+#include "predict/fitting_sweeps.hpp"
 
 namespace dtrain::predict {
 
@@ -101,26 +102,11 @@ void set_laws(Setup& setup, const report::Result& result) {
   if (result.device != "cuda" && setup.largest.workers == 1) setup.law_known = true;  // within the process
 }
 
-// Sweeps that tell something of the levels that there are.
-void take_sweeps(Setup& setup, const std::vector<Sweep>& sweeps) {
-  for (const auto& sweep : sweeps) {
-    if (sweep.ranks == 1) {
-      setup.notes.push_back(sweep.file + ": not used, for one rank has nobody to exchange with");
-    } else if (sweep.compress != "none") {
-      setup.notes.push_back(sweep.file + ": not used, for it was compressed");
-    } else {
-      setup.sweeps.push_back(sweep);
-    }
-  }
-  const auto any = [&](auto tells) { return std::any_of(setup.sweeps.begin(), setup.sweeps.end(), tells); };
-  const bool spanning = any([](const Sweep& sweep) { return sweep.workers > 1; });
-  if (setup.largest.workers > 1 && !spanning && !setup.sweeps.empty()) {
-    setup.notes.emplace_back(
-        "the sweeps of one process are not used: they say nothing of the link among workers");
-    setup.sweeps.clear();
-  }
-  setup.runs_tell_local =
-      setup.largest.per_worker() > 1 && !any([](const Sweep& sweep) { return sweep.ranks > sweep.workers; });
+void take_sweeps(Setup& setup, const report::Result& result, const std::vector<Sweep>& sweeps) {
+  setup.sweeps = fitting_sweeps(sweeps, result, setup.largest.workers > 1, setup.notes);
+  const bool within = std::any_of(setup.sweeps.begin(), setup.sweeps.end(),
+                                  [](const Sweep& sweep) { return sweep.ranks > sweep.workers; });
+  setup.runs_tell_local = setup.largest.per_worker() > 1 && !within;
 }
 
 void require_collective(const report::Result& result) {
@@ -176,7 +162,7 @@ Setup make_setup(const report::Result& result, const Measured& measured, const R
   setup.accumulate = std::max(1, result.options.accumulate);
   setup.largest = largest.placement;
   setup.link = request.link;
-  take_sweeps(setup, request.sweeps);
+  take_sweeps(setup, result, request.sweeps);
   set_places(setup, result, measured);
   if (request.link) {
     int most = 1;

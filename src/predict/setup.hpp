@@ -65,7 +65,7 @@ struct Setup {
 };
 
 // Usage error for what cannot be: an unknown model, a strategy without all-reduces, fewer images than
-// replicas.
+// replicas. Data error as fitting_sweeps has it.
 Setup make_setup(const report::Result& result, const Measured& measured, const Request& request);
 
 }  // namespace dtrain::predict

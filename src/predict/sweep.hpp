@@ -13,6 +13,7 @@ struct Sweep {
     std::size_t bytes = 0;
     double seconds = 0.0;  // median of the slowest rank's times
     std::string algorithm;
+    bool operator==(const Size&) const = default;
   };
   std::string file;
   std::string communicator;
@@ -22,7 +23,8 @@ struct Sweep {
   std::vector<Size> sizes;
 };
 
-// Data error, naming file and key, for anything that is not such a file or whose values were wrong.
+// Data error, naming file and key, for anything that is not such a file, whose values were wrong, or whose
+// ranks or times cannot be.
 Sweep read_sweep(const std::filesystem::path& path);
 
 }  // namespace dtrain::predict

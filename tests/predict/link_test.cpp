@@ -31,6 +31,13 @@ TEST(Link, MayBeTypedAsLatencyAndBandwidth) {
   EXPECT_DOUBLE_EQ(parse_link("700ns,3KB/s", "--link").alpha, 7e-7);
 }
 
+TEST(Link, MayBeWrittenWithCapitalsAndSpaces) {
+  EXPECT_EQ(parse_link("IB-HDR", "--link").name, "ib-hdr");
+  EXPECT_EQ(parse_link(" 10GbE ", "--link").name, "10gbe");
+  EXPECT_DOUBLE_EQ(parse_link("5us, 12.5GB/s", "--link").alpha, 5e-6);
+  EXPECT_DOUBLE_EQ(parse_link(" 5us ,  12.5GB/s ", "--link").beta, 1.0 / 12.5e9);
+}
+
 TEST(Link, RefusesOthersAndNamesTheFlag) {
   for (const char* text :
        {"", "ib", "5us", "5us,", ",1GB/s", "5us,1GB", "5us,12", "-1us,1GB/s", "5us,-1GB/s", "5us,0GB/s",
