@@ -38,6 +38,15 @@ class Predict(ProgramTest):
         for part in ["extrapolated", "simulated", "left out and predicted from the others", "What limits first"]:
             self.assertIn(part, text)
 
+    def test_replicas_take_ranges_and_say_what_was_measured(self):
+        self.measure("1,2,3")
+        estimates = self.predict("--replicas", "2..4")["predictions"]
+        self.assertEqual([e["replicas"] for e in estimates], [2, 3, 4])
+        self.assertEqual(estimates[1]["how"], "at a measured N")
+        measured = {m["replicas"]: m for m in self.predict()["measured"]}
+        self.assertEqual(estimates[1]["measured_images_per_second"], measured[3]["images_per_second"])
+        self.assertIsNone(estimates[2]["measured_images_per_second"])
+
     def test_files_are_written_where_asked(self):
         self.measure()
         self.expect(0, "predict", "out/result.json", "--format", "json,markdown,html", "--out", "p")
@@ -55,6 +64,26 @@ class Predict(ProgramTest):
         self.assertIn("1 sweep of all-reduces", prediction["collective"]["from"])
         self.assertAlmostEqual(prediction["collective"]["among_workers"]["alpha_seconds"], 50e-6)
 
+    def test_a_sweep_that_cannot_belong_to_the_result_is_refused(self):
+        self.measure("1,2,3")
+        self.expect(0, "allreduce", "--replicas", "2", "--min-time", "5ms", "--sizes", "64KB,1MB", "--json", "two.json", "--quiet")
+        sweep = json.loads((self.folder / "two.json").read_text())
+        collective = self.predict("--allreduce", "two.json", "--allreduce", "./two.json")["collective"]
+        self.assertIn("1 sweep of", collective["from"])
+        for key, value in [("communicator", "carrier pigeon"), ("communicator", "gloo"), ("workers", 2)]:
+            (self.folder / "odd.json").write_text(json.dumps({**sweep, key: value}))
+            self.expect_error(4, ["odd.json", key], "predict", "out", "--allreduce", "odd.json")
+        sweep["sizes"][0]["time_us"]["median"] = 1e300
+        (self.folder / "odd.json").write_text(json.dumps(sweep))
+        self.expect_error(4, ["odd.json", "sizes[0].time_us.median"], "predict", "out", "--allreduce", "odd.json")
+
+    def test_runs_that_failed_are_named_in_a_refusal(self):
+        result = self.measure("1,2,3")
+        result["runs"][-1]["failure"] = "rank 1 was lost"
+        (self.folder / "failed.json").write_text(json.dumps(result))
+        done = self.expect(6, "predict", "failed.json")
+        self.assertIn(f"not used: {result['runs'][-1]['id']}: it failed: rank 1 was lost", done.stdout)
+
     def test_fewer_than_three_n_are_refused(self):
         self.measure("1,2")
         done = self.expect(6, "predict", "out", "--replicas", "8")
@@ -70,6 +99,8 @@ class Predict(ProgramTest):
             (["--replicas", "0"], ["--replicas", "0"]),
             (["--replicas", "1000001"], ["--replicas", "1000001"]),
             (["--replicas", "x"], ["--replicas", "4,x"]),
+            (["--replicas", "downwards"], ["--replicas", "4..1"]),
+            (["--replicas", "64 predictions"], ["--replicas", "1..65"]),
             (["--link", "ib-hrd", "ib-hdr"], ["--link", "ib-hrd"]),
             (["--link", "5us,3"], ["--link", "5us,3"]),
             (["--per-host", "--link"], ["--per-host", "2"]),
