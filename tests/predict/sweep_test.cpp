@@ -165,11 +165,11 @@ TEST(Sweeps, FarFromTheRunsAreWarnedOf) {
     EXPECT_THAT(notes(near), testing::Not(testing::Contains(HasSubstr("as long as the sweeps say"))));
   }
 }
-  request.sweeps[1].communicator = "shared_memory";
 
 TEST(Sweeps, ThatCannotBeUsedAreNamed) {
   Request request = ask({16});
   request.sweeps = {make_sweep({}, 2), make_sweep({}, 1), make_sweep({}, 4)};
+  request.sweeps[1].communicator = "shared_memory";
   request.sweeps[2].compress = "fp16";
   const Prediction prediction = predict(make_result({}, {1, 2, 4}), request);
   EXPECT_THAT(prediction.notes, testing::Contains(HasSubstr("sweep-1.json: not used")));
