@@ -91,7 +91,7 @@ class AbCommand final : public Command {
     flags.files("PROGRAM", "BASE and NEW: dtrain programs [this one]", programs_, false);
     declare_comparison_flags(flags, flags_);
     flags.group("Turns");
-    flags.value("--budget", "TIME", "Time to spend at most [180s]",
+    flags.value("--budget", "TIME", "Time to spend; the pair under way is finished [180s]",
                 [this](const std::string& text) { budget_ = config::parse_duration(text, "--budget"); });
     flags.value(
         "--run-timeout", "TIME", "Longest that one run may take [600s]",

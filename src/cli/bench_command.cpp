@@ -136,6 +136,10 @@ class BenchCommand final : public Command {
   ExitCode run(const std::string& command_line) override {
     set_up_log(options_.quiet);
     if (options_.formats.empty()) options_.formats = all_formats();
+    if (given_.contains("--max-regress") && options_.baseline.empty()) {
+      throw usage_error("--max-regress: there is no baseline that it could be a limit for",
+                        "add --baseline FILE");
+    }
     const InterruptGuard interrupt;
     Tuning tuning(open_session(options_, config::make_bench_plan), given_);
     const Session& opened = tuning.opened();

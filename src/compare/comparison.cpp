@@ -109,10 +109,16 @@ bool same_measurement(const Result& a, const Result& b) {
 void drop_copies(Side& side, std::vector<std::string>& notes) {
   auto& results = side.results;
   const std::size_t before = results.size();
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    results.erase(std::remove_if(results.begin() + static_cast<std::ptrdiff_t>(i) + 1, results.end(),
-                                 [&](const Result& other) { return same_measurement(results[i], other); }),
-                  results.end());
+  for (std::size_t i = 1; i < results.size();) {
+    const auto here = results.begin() + static_cast<std::ptrdiff_t>(i);
+    const bool copy = std::any_of(results.begin(), here,
+                                  [&](const Result& other) { return same_measurement(results[i], other); });
+    if (copy) {
+      results.erase(here);
+      if (i < side.files.size()) side.files.erase(side.files.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
   }
   if (results.size() < before) {
     notes.push_back(fmt::format("{} holds {} of its results more than once: each counts once", side.name,
@@ -121,11 +127,12 @@ void drop_copies(Side& side, std::vector<std::string>& notes) {
 }
 
 std::string incomplete(const Side& side) {
-  for (const auto& result : side.results) {
-    if (!result.samples.complete) {
-      return fmt::format("{} is incomplete: its measurement was cut short", side.name);
+  for (std::size_t i = 0; i < side.results.size(); ++i) {
+    const std::string& name = i < side.files.size() ? side.files[i] : side.name;
+    if (!side.results[i].samples.complete) {
+      return fmt::format("{} is incomplete: its measurement was cut short", name);
     }
-    if (result.samples.runs.empty()) return fmt::format("{} holds no run", side.name);
+    if (side.results[i].samples.runs.empty()) return fmt::format("{} holds no run", name);
   }
   return "";
 }
@@ -246,6 +253,9 @@ void drop_samples(Side& side) {
 void refuse(Comparison& comparison, const std::string& why) {
   comparison.outcome = Outcome::cannot_compare;
   comparison.headline = fmt::format("Cannot compare: {}.", why);
+  comparison.notes.emplace_back(
+      "measure both to the end, with the same flags on the same machine; keep a baseline for each machine "
+      "key");
 }
 
 void fill(Comparison& comparison) {

@@ -16,6 +16,7 @@ namespace dtrain::compare {
 struct Side {
   std::string name;  // as the user called it
   std::vector<report::Result> results;
+  std::vector<std::string> files{};  // that they were read from, where they were
 };
 
 struct Config {

@@ -51,10 +51,14 @@ Side read_side(const std::string& path) {
   std::error_code unknown;
   if (!fs::is_directory(path, unknown) || fs::exists(fs::path(path) / "result.json", unknown)) {
     side.results.push_back(report::read_result(path));
+    side.files.push_back(path);
     return side;
   }
   const fs::path folder = (fs::path(path) / "").parent_path();  // without a slash at its end
-  for (const auto& file : result_files(folder)) side.results.push_back(report::read_result(file));
+  for (const auto& file : result_files(folder)) {
+    side.results.push_back(report::read_result(file));
+    side.files.push_back(file.string());
+  }
   if (side.results.empty()) {
     throw data_error(path + ": holds no result file",
                      "give a result.json, or a folder that `dtrain bench --out` wrote");

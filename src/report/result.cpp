@@ -158,6 +158,21 @@ std::map<std::string, std::string> config_values(const Result& result) {
 
 std::string to_json(const Result& result) { return to_text(to_node(result)); }
 
+namespace {
+
+void require_own_names(const Result& result, const Loader& loader) {
+  const auto& runs = result.samples.runs;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (runs[i].plan.id != runs[j].plan.id) continue;
+      loader.fail(fmt::format("runs[{}].id", i),
+                  fmt::format("is \"{}\", as runs[{}].id is", runs[i].plan.id, j));
+    }
+  }
+}
+
+}  // namespace
+
 Result read_result(const fs::path& path) {
   std::error_code error;
   const fs::path file = fs::is_directory(path, error) ? path / "result.json" : path;
@@ -167,6 +182,7 @@ Result read_result(const fs::path& path) {
   require_schema(loader);
   Result result;
   load(loader, result);
+  require_own_names(result, loader);
   return result;
 }
 

@@ -141,6 +141,12 @@ class FailsClosed(CompareTest):
         (self.folder / "nan.json").write_text(text)
         self.expect(4, "compare", "base.json", "nan.json")
 
+    def test_a_name_that_two_runs_share(self):
+        def change(result):
+            result["runs"][1]["id"] = result["runs"][0]["id"]
+
+        self.assertIn("as runs[0].id is", self.compare(4, change).stderr)
+
     def test_incomplete_empty_and_short_ones(self):
         def incomplete(result):
             result["complete"] = False
@@ -357,6 +363,7 @@ class Baseline(CompareTest):
         self.assertEqual(done.returncode, 1, done.stdout)
 
     def test_one_that_is_none_costs_no_time(self):
+        self.expect_error(2, "no baseline", *self.SOME, "--out", "after", "--max-regress", "3%")
         self.expect_error(4, "absent.json", *self.SOME, "--out", "after", "--baseline", "absent.json")
         self.assertFalse((self.folder / "after" / "result.json").exists())
 
