@@ -58,8 +58,9 @@ std::string why(const Setup& setup, const Choice& choice, bool only, bool by_kno
   if (!by_knowledge) return "it predicts the N that are left out best, but others do nearly as well";
   const auto next = std::min_element(choice.others.begin(), choice.others.end(), with_less_error);
   return fmt::format(
-      "what the communicator is known to do, taken because it fits about as well as others: N that are left "
-      "out are off by {:.1f} %, by {} {:.1f} %",
+      "what the communicator is known to do, {}: N that are left out are off by {:.1f} %, by {} {:.1f} %",
+      choice.best.error <= next->error ? "and others fit nearly as well"
+                                       : "taken because it fits about as well as others",
       100.0 * choice.best.error, next->law.name(setup.has_local(), setup.has_spanning()),
       100.0 * next->error);
 }

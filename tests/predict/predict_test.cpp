@@ -50,6 +50,11 @@ TEST(Predict, SaysThatAnotherLawFitsBetterThanTheOneThatIsKnown) {
   EXPECT_THAT(collective.why, HasSubstr("is known to do, taken because it fits about as well as others"));
   EXPECT_THAT(collective.why, HasSubstr("by ring 0.0 %"));
   EXPECT_THAT(collective.why, testing::Not(HasSubstr("no other law")));
+
+  const Truth shared{.alpha = 0.0, .beta = 1 * ms / cnn_bytes, .law = shared_memory(), .workers = false};
+  const auto own = predict(make_result(shared, {1, 2, 4, 8}), ask({16})).collective;
+  EXPECT_EQ(own.law, "shared memory");
+  EXPECT_THAT(own.why, HasSubstr("others fit nearly as well: N that are left out are off by 0.0 %"));
 }
 
 TEST(Predict, WorksOutWhatBucketsHidBehindBackward) {
