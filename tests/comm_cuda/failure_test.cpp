@@ -137,14 +137,11 @@ TEST_P(Failure, AbortWorksFromAnotherThread) {
   const auto errors = run(2, [&](Communicator& communicator, Gpu&) {
     communicator.barrier(ample());
     if (communicator.rank() == 1) return wait_for(over);
-    std::thread watcher([&] { communicator.abort("stopped by a watcher"); });
-    try {
-      communicator.barrier(ample());
-    } catch (...) {
-      watcher.join();
+    const std::jthread watcher([&] {
+      communicator.abort("stopped by a watcher");
       over = true;
-      throw;
-    }
+    });
+    communicator.barrier(ample());
   });
   EXPECT_EQ(errors[0], "rank 0 aborted: stopped by a watcher");
 }

@@ -106,6 +106,7 @@ void NcclEndpoint::wait_until(const Done& done, const Awaited& what, const Deadl
     look_for_error(what);
     if (deadline.passed()) fail_late(what, deadline);
   }
+  check();  // an abort ends what was waited for as well
 }
 
 void NcclEndpoint::look_for_error(const Awaited& what) {
