@@ -74,7 +74,9 @@ class AbCommand final : public Command {
         "Without programs, or with one, this one is the new (and the base) program. With two commands, the "
         "first is\n"
         "the base, and what they differ in is compared on purpose. Each run is {} round of {}\n"
-        "after {} steps of warm-up unless the command says otherwise. It stops when the verdict is clear or "
+        "after {} steps of warm-up unless the command says otherwise, without the plain loop and N = 1 "
+        "unless it says\n"
+        "--bases. It stops when the verdict is clear or "
         "the budget is spent.\n"
         "Exit 0: better or the same; 1: worse; 6: cannot tell, or cannot be compared; 2 to 5: a run failed.",
         ab_rounds, ab_min_time, ab_warmup);
@@ -147,36 +149,39 @@ class AbCommand final : public Command {
 
   compare::Comparison take_turns(launch::Signals& signals) {
     const RunFolder folder(flags_.out);
+    leave_out_bases(signals);
     const TimePoint begin = Clock::now();
     // A first pair brings programs and data into memory, and shows what does not fit together.
     run_pair(0, folder, signals);
-    compare::Comparison comparison = judge(1);
+    compare::Comparison comparison = judge({}, 1);
     if (comparison.outcome == compare::Outcome::cannot_compare) return comparison;
     const double first = seconds(Clock::now() - begin);
     base_side_.results.clear();
     next_side_.results.clear();
     const auto looks = compare::looks(static_cast<int>((budget_.count() - first) / first));
     log_info(fmt::format("a pair takes about {}; some {} of them, and {} look{} at the evidence",
-                         format_duration(first), looks.back(), looks.size(), looks.size() == 1 ? "" : "s"));
+                         format_duration(first), looks.back().pairs, looks.size(),
+                         looks.size() == 1 ? "" : "s"));
     const auto spent = [&] { return seconds(Clock::now() - begin); };
     int pair = 0;
     try {
-      for (const int look : looks) {
-        const int until = look == looks.back() ? most_pairs : look;  // the last look is where the budget ends
-        while (pair < until && spent() < budget_.count()) {
+      for (const auto& look : looks) {
+        const bool last = look.pairs == looks.back().pairs;
+        while (pair < (last ? most_pairs : look.pairs) && spent() < budget_.count()) {
           run_pair(pair + 1, folder, signals);
           ++pair;
         }
         if (pair == 0) break;
-        comparison = judge(static_cast<int>(looks.size()));
+        const bool over = last || spent() >= budget_.count();
+        comparison = judge(over ? looks.back() : look, looks.size());
         show(comparison, pair, spent());
-        if (judged_all(comparison) || spent() >= budget_.count()) break;
+        if (over || judged_all(comparison)) break;
       }
     } catch (const Interrupted&) {
       if (pair == 0) throw;
       interrupted_ = true;
       drop_half_pair();
-      comparison = judge(static_cast<int>(looks.size()));
+      comparison = judge(looks.back(), looks.size());
       comparison.notes.emplace_back("interrupted: more pairs were to come");
     }
     comparison.notes.push_back(fmt::format("{} pairs in {}, of a budget of {}", pair,
@@ -203,15 +208,27 @@ class AbCommand final : public Command {
     }
   }
 
+  // Time goes to what is asked about, unless a command says otherwise or a program is too old for that.
+  void leave_out_bases(launch::Signals& signals) {
+    for (const auto& command : commands_) {
+      for (const char* flag : {"--bases", "--no-bases"}) {
+        if (std::ranges::find(command, flag) != command.end()) return;
+      }
+    }
+    const bool both = knows_no_bases(base_, signals) && knows_no_bases(next_, signals);
+    base_.bases = next_.bases = !both;
+  }
+
   void drop_half_pair() {
     const std::size_t pairs = std::min(base_side_.results.size(), next_side_.results.size());
     base_side_.results.resize(pairs);
     next_side_.results.resize(pairs);
   }
 
-  compare::Comparison judge(int looks) {
+  compare::Comparison judge(const compare::Look& look, std::size_t looks) {
     compare::Config config = flags_.config;
-    config.gate.looks = looks;
+    config.gate.error_share = look.error_share;
+    config.looks = static_cast<int>(looks);
     base_side_.name = side_name(base_);
     next_side_.name = side_name(next_);
     return compare::compare(base_side_, next_side_, config);

@@ -33,6 +33,7 @@ std::vector<std::string> full_command(const Contender& contender, const fs::path
     words = launch::with_value(words, "--min-time", ab_min_time);
   }
   if (!typed(words, "--warmup")) words = launch::with_value(words, "--warmup", ab_warmup);
+  if (!contender.bases) words.emplace_back("--no-bases");
   words = launch::with_value(words, "--out", folder.string());
   words = launch::with_value(words, "--format", "json");
   words.emplace_back("--quiet");
@@ -102,6 +103,12 @@ fs::path find_program(const std::string& name) {
   }
   throw environment_error(fmt::format("{}: there is no program that can be run", name),
                           "give the path of a dtrain program, such as build/release/dtrain");
+}
+
+bool knows_no_bases(const Contender& contender, launch::Signals& signals) {
+  const launch::ProcessSpec spec{contender.program, {"dtrain", "bench", "--help"}, own_environment()};
+  const launch::Captured captured = launch::run_captured(spec, signals, Deadline::in(Seconds{10.0}));
+  return captured.out.find("--no-bases") != std::string::npos;
 }
 
 report::Result run_contender(const Contender& contender, const fs::path& folder, launch::Signals& signals,

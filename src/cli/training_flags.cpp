@@ -279,6 +279,10 @@ void declare_data_flags(Flags& flags, Options& options) {
 
 void declare_measuring_flags(Flags& flags, Options& options) {
   flags.group("Measuring");
+  flags.toggle("--bases",
+               with_default("Measure the plain loop and N = 1, too, which efficiency is held against",
+                            defaults.bases ? "on" : "off"),
+               options.bases);
   flags.value("--warmup", "N", "Steps a round before the clock starts [until step times are steady]",
               integer("--warmup", 0, 1'000'000'000, options.warmup));
   flags.value("--steps", "N", "Measured steps a round [as many as --min-time needs]",

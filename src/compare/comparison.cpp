@@ -158,7 +158,7 @@ std::string verdict_arithmetic(const Finding& finding, const stats::GateConfig& 
       "question{}, asked: below {:.4g}; the interval [{:+.2f} %, {:+.2f} %] has to lie above {:+.2f} % to "
       "pass",
       100.0 * gate.max_regress, judged.p_worse, judged.p_adjusted, questions, questions == 1 ? "" : "s",
-      0.5 * (1.0 - gate.confidence) / gate.looks, 100.0 * judged.low, 100.0 * judged.high,
+      0.5 * (1.0 - gate.confidence) * gate.error_share, 100.0 * judged.low, 100.0 * judged.high,
       -100.0 * gate.max_regress);
 }
 

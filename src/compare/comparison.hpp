@@ -23,6 +23,7 @@ struct Config {
   stats::GateConfig gate;
   std::vector<std::string> metrics{"images_per_second"};
   double between_runs = 0.01;  // see stats::unpaired_evidence
+  int looks = 1;               // that were planned at this evidence while it grew
   bool paired = false;         // results[i] of both sides were measured one after the other
   bool force = false;          // judge unequal work, too, and say so
   bool deliberate = false;     // options differ on purpose: listed, not refused

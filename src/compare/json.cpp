@@ -73,7 +73,7 @@ std::string to_json(const Comparison& comparison) {
            {"forced", comparison.forced},
            {"max_regress", comparison.config.gate.max_regress},
            {"confidence", comparison.config.gate.confidence},
-           {"looks", comparison.config.gate.looks},
+           {"looks", comparison.config.looks},
            {"between_runs", comparison.config.between_runs},
            {"paired", comparison.config.paired},
            {"base", side_of(comparison.base)},

@@ -23,12 +23,12 @@ constexpr std::array work_options{"accumulate", "augment",       "backup_workers
                                   "updates",    "warmup_epochs", "weight_decay"};
 
 // Options that change nothing in what is measured, or that the facts themselves tell better.
-constexpr std::array silent_options{
-    "baseline", "checkpoint", "data",     "device",          "dry_run",
-    "epochs",   "format",     "gpus",     "max_regress",     "min_time",
-    "out",      "quiet",      "replicas", "resume",          "rendezvous_timeout",
-    "rounds",   "steps",      "strategy", "target_accuracy", "timeout",
-    "trace",    "tune",       "warmup"};
+constexpr std::array silent_options{"baseline", "bases",       "checkpoint", "data",
+                                    "device",   "dry_run",     "epochs",     "format",
+                                    "gpus",     "max_regress", "min_time",   "out",
+                                    "quiet",    "replicas",    "resume",     "rendezvous_timeout",
+                                    "rounds",   "steps",       "strategy",   "target_accuracy",
+                                    "timeout",  "trace",       "tune",       "warmup"};
 
 template <class Names>
 bool is_among(const Names& names, const std::string& key) {

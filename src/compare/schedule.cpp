@@ -6,11 +6,13 @@ namespace dtrain::compare {
 
 bool new_goes_first(int pair) { return pair % 2 == 1; }
 
-std::vector<int> looks(int pairs) {
-  std::vector<int> at;
-  for (int next = least_pairs; next < pairs; next = (next + next / 2 + 1) / 2 * 2) at.push_back(next);
-  if (!at.empty() && at.back() * 5 / 4 >= pairs) at.pop_back();  // too near to the end to be worth its price
-  at.push_back(std::max(pairs, least_pairs));
+std::vector<Look> looks(int pairs) {
+  constexpr double for_early_looks = 0.2;
+  std::vector<Look> at;
+  for (int next = least_pairs; next + next / 2 < pairs; next *= 2) at.push_back({.pairs = next});
+  for (Look& look : at) look.error_share = for_early_looks / static_cast<double>(at.size());
+  at.push_back(
+      {.pairs = std::max(pairs, least_pairs), .error_share = at.empty() ? 1.0 : 1.0 - for_early_looks});
   return at;
 }
 

@@ -10,9 +10,15 @@ inline constexpr int least_pairs = 8;  // signed ranks of fewer cannot show anyt
 // True: the new side.
 bool new_goes_first(int pair);
 
-// After how many pairs to look at the evidence, if `pairs` fit into the budget: even numbers, so that both
-// orders have had as many turns, half as many again each time. Every look costs some of the allowed chance of
-// error, so that there are few. The last is at the end, whatever it is.
-std::vector<int> looks(int pairs);
+// A moment at which the evidence is judged.
+struct Look {
+  int pairs = 0;
+  double error_share = 1.0;  // as of stats::GateConfig
+};
+
+// When to look, if `pairs` fit into the budget: twice as many each time, so that there are few, and even
+// numbers, so that both orders have had as many turns. The last is at the end, whatever it is, and has four
+// fifths of the chance of error: the others are there to stop early where the answer is plain.
+std::vector<Look> looks(int pairs);
 
 }  // namespace dtrain::compare

@@ -105,7 +105,9 @@ report::Table finding_table(const Comparison& comparison) {
       "be "
       "called worse in 8 of 10 measurements like this.{}",
       100.0 * gate.confidence, comparison.config.paired ? " from pairs" : "", 100.0 * gate.max_regress,
-      gate.looks > 1 ? fmt::format(" and {} looks at the growing evidence", gate.looks) : "",
+      comparison.config.looks > 1
+          ? fmt::format(" and {} looks at the growing evidence", comparison.config.looks)
+          : "",
       how_normalised(comparison));
   return table;
 }

@@ -108,6 +108,7 @@ struct Options {
   bool memory_growth = false;  // GPU: take memory as it is needed, not all of it at first
   bool cuda_graphs = true;     // GPU: record a step once and replay it
 
+  bool bases = true;          // measure the plain loop and N = 1 as well, which efficiency is held against
   std::optional<int> warmup;  // steps a round; none = until steady
   std::optional<int> steps;   // steps a round; none = by min_time
   int rounds = 5;

@@ -336,6 +336,16 @@ void note_simulation(Plan& plan) {
   }
 }
 
+// Where nothing else was asked for, the last of them is what was asked for.
+void leave_out_bases(Plan& plan) {
+  const auto is_base = [](const RunPlan& run) { return run.base != RunPlan::Base::none; };
+  if (std::all_of(plan.runs.begin(), plan.runs.end(), is_base)) {
+    plan.runs.erase(plan.runs.begin(), plan.runs.end() - 1);
+  } else {
+    std::erase_if(plan.runs, is_base);
+  }
+}
+
 }  // namespace
 
 int share_of(int total, int rank, int replicas) {
@@ -371,6 +381,7 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
       if (n == 1) plan.runs.back().base = RunPlan::Base::strategy;
     }
   }
+  if (!options.bases) leave_out_bases(plan);
   note_unused_flags(plan, options, inventory);
   note_uneven_shares(plan);
   note_idle_workers(plan, inventory);

@@ -62,6 +62,7 @@ void options_fields(A& a, T& o) {
       "allocator", o.allocator, [](auto p) { return config::name(p); }, config::parse_allocator, extra);
   a.value("memory_growth", o.memory_growth, extra);
   a.value("cuda_graphs", o.cuda_graphs, extra);
+  a.value("bases", o.bases, extra);
   a.value("warmup", o.warmup);
   a.value("steps", o.steps);
   a.value("rounds", o.rounds, extra, Range::not_negative);

@@ -68,7 +68,7 @@ std::string name(Verdict verdict) {
 }
 
 std::vector<Judgement> judge(const std::vector<Question>& questions, const GateConfig& config) {
-  const double error = (1.0 - config.confidence) / config.looks;
+  const double error = (1.0 - config.confidence) * config.error_share;
   std::vector<Judgement> judgements;
   for (const auto& question : questions)
     judgements.push_back(measure(question, config, 1.0 - error, questions.size()));

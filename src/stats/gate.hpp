@@ -14,7 +14,8 @@ std::string name(Verdict verdict);  // better, same, worse, cannot tell
 struct GateConfig {
   double max_regress = 0.05;  // share of a rate that may be lost
   double confidence = 0.95;   // of the intervals
-  int looks = 1;              // times that evidence that goes on growing is judged, this one included
+  double error_share =
+      1.0;  // of the chance of error, where evidence that goes on growing is judged several times
 };
 
 // One configuration and metric.
@@ -42,8 +43,8 @@ struct Judgement {
 // better, same: the interval lies wholly on the good side of -max_regress, better if above 0, too. To pass,
 //        each configuration has to show it, which needs no correction;
 // cannot tell: neither.
-// With several looks each gets an equal part of the chance of error (Bonferroni), so that one may stop at
-// any.
+// Whoever looks at growing evidence several times, and may stop at any, divides the chance of error among the
+// looks (Bonferroni): shares that add up to one.
 std::vector<Judgement> judge(const std::vector<Question>& questions, const GateConfig& config);
 
 }  // namespace dtrain::stats

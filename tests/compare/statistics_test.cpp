@@ -128,12 +128,12 @@ Outcome take_turns(std::uint64_t seed, double slower, const Noise& noise, int pa
   config.paired = true;
   config.gate.max_regress = 0.02;
   const auto at = looks(pairs);
-  config.gate.looks = static_cast<int>(at.size());
   Side base{"base", {}};
   Side next{"new", {}};
   Outcome outcome = Outcome::cannot_tell;
-  for (const int look : at) {
-    while (std::cmp_less(base.results.size(), look)) {
+  for (const Look& look : at) {
+    config.gate.error_share = look.error_share;
+    while (std::cmp_less(base.results.size(), look.pairs)) {
       base.results.push_back(make_result(mix(seed, 2 * base.results.size()), bench));
       next.results.push_back(make_result(mix(seed, 2 * next.results.size() + 1), changed));
     }

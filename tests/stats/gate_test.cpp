@@ -86,8 +86,8 @@ TEST(Gate, HolmsCorrection) {
 
 TEST(Gate, LooksShareTheChanceOfError) {
   const Stub evidence(-0.2, 0.01, 0.01);
-  EXPECT_EQ(judge({{&evidence}}, {.looks = 1}).front().verdict, Verdict::worse);
-  EXPECT_NE(judge({{&evidence}}, {.looks = 4}).front().verdict, Verdict::worse);
+  EXPECT_EQ(judge({{&evidence}}, {.error_share = 1.0}).front().verdict, Verdict::worse);
+  EXPECT_NE(judge({{&evidence}}, {.error_share = 0.25}).front().verdict, Verdict::worse);
 }
 
 TEST(Gate, WhatItWouldFindGrowsWithTheInterval) {
