@@ -60,7 +60,11 @@ bool judged_all(const compare::Comparison& comparison) {
 
 class AbCommand final : public Command {
  public:
-  AbCommand() { flags_.config.gate.max_regress = 0.02; }
+  AbCommand() {
+    flags_.config.gate.max_regress = 0.02;
+    flags_.config.gate.limit = stats::Limit::minimum_effect;
+    flags_.config.gate.confidence = 0.98;
+  }
 
   std::string name() const override { return "ab"; }
   std::string summary() const override {

@@ -153,11 +153,12 @@ void turn(Finding& finding) {
 std::string verdict_arithmetic(const Finding& finding, const stats::GateConfig& gate, std::size_t questions) {
   const stats::Judgement& judged = finding.judgement;
   return fmt::format(
-      "limit {:.2f} %: chance of such evidence if no more was lost {:.2g}, {:.2g} after Holm's correction "
+      "limit {:.2f} %: chance of such evidence if {} was lost {:.2g}, {:.2g} after Holm's correction "
       "for {} "
       "question{}, asked: below {:.4g}; the interval [{:+.2f} %, {:+.2f} %] has to lie above {:+.2f} % to "
       "pass",
-      100.0 * gate.max_regress, judged.p_worse, judged.p_adjusted, questions, questions == 1 ? "" : "s",
+      100.0 * gate.max_regress, gate.limit == stats::Limit::bound ? "no more" : "nothing", judged.p_worse,
+      judged.p_adjusted, questions, questions == 1 ? "" : "s",
       0.5 * (1.0 - gate.confidence) * gate.error_share, 100.0 * judged.low, 100.0 * judged.high,
       -100.0 * gate.max_regress);
 }

@@ -72,6 +72,7 @@ std::string to_json(const Comparison& comparison) {
            {"headline", comparison.headline},
            {"forced", comparison.forced},
            {"max_regress", comparison.config.gate.max_regress},
+           {"limit", comparison.config.gate.limit == stats::Limit::bound ? "bound" : "minimum effect"},
            {"confidence", comparison.config.gate.confidence},
            {"looks", comparison.config.looks},
            {"between_runs", comparison.config.between_runs},

@@ -96,18 +96,19 @@ report::Table finding_table(const Comparison& comparison) {
     if (!one_metric) row.insert(row.begin() + 1, finding.metric);
   }
   const stats::GateConfig& gate = comparison.config.gate;
+  const bool bound = gate.limit == stats::Limit::bound;
+  const int looks = comparison.config.looks;
   table.caption = fmt::format(
       "Base, new: medians as measured. Change: new against base, of means of logarithms (not of those "
-      "medians), with its {:g} % interval{}, widened by what "
-      "may have disturbed a side. Worse: a loss "
-      "beyond {:g} %, "
-      "with the chance of a false alarm shared among all answers{}. Would find: the smallest loss that would "
-      "be "
-      "called worse in 8 of 10 measurements like this.{}",
-      100.0 * gate.confidence, comparison.config.paired ? " from pairs" : "", 100.0 * gate.max_regress,
-      comparison.config.looks > 1
-          ? fmt::format(" and {} looks at the growing evidence", comparison.config.looks)
-          : "",
+      "medians), "
+      "with its {:g} % interval{}, widened by what may have disturbed a side. Worse: {}, with the chance of "
+      "a false "
+      "alarm shared among all answers{}. Would find: the smallest loss that would be called worse in 8 of 10 "
+      "measurements like this.{}",
+      100.0 * gate.confidence, comparison.config.paired ? " from pairs" : "",
+      bound ? fmt::format("a loss of more than {:g} %", 100.0 * gate.max_regress)
+            : fmt::format("a loss beyond doubt, measured as more than {:g} %", 100.0 * gate.max_regress),
+      looks > 1 ? fmt::format(" and {} looks at the growing evidence", looks) : "",
       how_normalised(comparison));
   return table;
 }

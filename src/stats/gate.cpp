@@ -26,12 +26,14 @@ Judgement measure(const Question& question, const GateConfig& config, double con
   const Bounds shown = evidence.interval(confidence);
   judgement.low = share(shown.low) - question.may_hide;
   judgement.high = share(shown.high) + question.may_feign;
-  judgement.p_worse = evidence.p_below(log_of_loss(config.max_regress + question.may_feign));
+  const double shown_loss = config.limit == Limit::bound ? config.max_regress : 0.0;
+  judgement.p_worse = evidence.p_below(log_of_loss(shown_loss + question.may_feign));
   const Bounds strictest = evidence.interval(1.0 - (1.0 - confidence) / static_cast<double>(questions));
   const double needed =
       0.5 * (strictest.high - strictest.low) + power_of_half * 0.5 * (shown.high - shown.low);
   if (std::isfinite(needed)) {
-    judgement.least_found = -share(log_of_loss(config.max_regress + question.may_feign) - needed);
+    const double found = -share(log_of_loss(shown_loss + question.may_feign) - needed);
+    judgement.least_found = std::max(found, config.max_regress);
   }
   return judgement;
 }
@@ -74,7 +76,8 @@ std::vector<Judgement> judge(const std::vector<Question>& questions, const GateC
     judgements.push_back(measure(question, config, 1.0 - error, questions.size()));
   adjust(judgements);
   for (auto& judgement : judgements) {
-    if (judgement.p_adjusted < 0.5 * error) {
+    const bool large = config.limit == Limit::bound || judgement.change < -config.max_regress;
+    if (judgement.p_adjusted < 0.5 * error && large) {
       judgement.verdict = Verdict::worse;
     } else if (judgement.low >= -config.max_regress) {
       judgement.verdict = judgement.low > 0.0 ? Verdict::better : Verdict::same;

@@ -127,6 +127,8 @@ Outcome take_turns(std::uint64_t seed, double slower, const Noise& noise, int pa
   Config config;
   config.paired = true;
   config.gate.max_regress = 0.02;
+  config.gate.limit = stats::Limit::minimum_effect;
+  config.gate.confidence = 0.98;
   const auto at = looks(pairs);
   Side base{"base", {}};
   Side next{"new", {}};

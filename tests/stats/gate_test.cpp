@@ -48,6 +48,17 @@ TEST(Gate, WorseNeedsMoreThanSignificance) {
   EXPECT_EQ(verdict_of(*large), Verdict::worse);
 }
 
+TEST(Gate, AMinimumEffectNeedsALossBeyondDoubtAndItsSize) {
+  const GateConfig config{.max_regress = 0.02, .limit = Limit::minimum_effect, .confidence = 0.98};
+  const Stub shown(std::log(0.97), 0.02, 0.005);
+  EXPECT_EQ(judge({{&shown}}, config).front().verdict, Verdict::worse);
+  EXPECT_EQ(shown.asked(), 0.0);  // whether anything was lost at all
+  const Stub small(std::log(0.985), 0.001, 1e-9);
+  EXPECT_EQ(judge({{&small}}, config).front().verdict, Verdict::same);
+  const Stub doubtful(std::log(0.97), 0.05, 0.02);
+  EXPECT_EQ(judge({{&doubtful}}, config).front().verdict, Verdict::cannot_tell);
+}
+
 TEST(Gate, NoChangePassesEvenWithoutAllowance) {
   const auto evidence = exact_evidence(0.0);
   EXPECT_EQ(judge({{evidence.get()}}, {.max_regress = 0.0}).front().verdict, Verdict::same);
