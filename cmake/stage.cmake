@@ -25,3 +25,16 @@ dtrain_defaults(dtrain_precompiled)
 target_precompile_headers(dtrain_precompiled PRIVATE
   <algorithm> <array> <atomic> <chrono> <cmath> <cstdint> <cstring> <filesystem> <functional> <map> <memory>
   <optional> <span> <string> <string_view> <utility> <variant> <vector> <fmt/format.h>)
+
+# dtrain_embed(OUTPUT NAME PATH ...) makes OUTPUT, in this folder's build folder, of html/assets.cpp.in, whose
+# @DTRAIN_ASSET_NAME@ are the contents of the files.
+function(dtrain_embed output)
+  set(assets ${ARGN})
+  while(assets)
+    list(POP_FRONT assets name path)
+    get_filename_component(path ${path} ABSOLUTE)
+    file(READ ${path} DTRAIN_ASSET_${name})
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${path})
+  endwhile()
+  configure_file(html/assets.cpp.in ${CMAKE_CURRENT_BINARY_DIR}/${output} @ONLY)
+endfunction()

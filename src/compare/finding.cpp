@@ -12,10 +12,6 @@ namespace {
 
 using stats::RunLogs;
 
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 const measure::RunSamples& run_of(const Side& side, const std::vector<std::size_t>& runs, std::size_t i) {
   return side.results[i].samples.runs[runs[i]];
 }
@@ -82,14 +78,14 @@ RunLogs sum_of(RunLogs logs, const RunLogs& more) {
 
 double mean_of_runs(const RunLogs& logs) {
   double sum = 0.0;
-  for (const auto& run : logs) sum += mean(run);
+  for (const auto& run : logs) sum += stats::mean(run);
   return sum / static_cast<double>(logs.size());
 }
 
 std::vector<double> pair_differences(const BothLogs& logs) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < std::min(logs.base.size(), logs.next.size()); ++i) {
-    differences.push_back(mean(logs.next[i]) - mean(logs.base[i]));
+    differences.push_back(stats::mean(logs.next[i]) - stats::mean(logs.base[i]));
   }
   return differences;
 }
@@ -189,7 +185,7 @@ void add_evidence(OpenFinding& open, const Side& base, const Side& next, const C
                   const Metric& metric, const Config& config, BothLogs logs) {
   Finding& finding = open.finding;
   if (!metric.of_rounds) {
-    open.evidence = stats::exact_evidence(mean(logs.next.front()) - mean(logs.base.front()));
+    open.evidence = stats::exact_evidence(stats::mean(logs.next.front()) - stats::mean(logs.base.front()));
     finding.arithmetic = open.evidence->explain();
     return;
   }

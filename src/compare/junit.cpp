@@ -1,5 +1,6 @@
 #include "compare/formats.hpp"
 #include "compare/tables.hpp"
+#include "report/html_text.hpp"
 
 namespace dtrain::compare {
 
@@ -8,27 +9,10 @@ namespace {
 using stats::Verdict;
 
 // XML 1.0 has no way to write other control characters, not even as references.
-std::string attribute(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
+std::string attribute(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  return report::html_escaped(text);
 }
 
 struct Case {

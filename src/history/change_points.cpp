@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "history/segmentation.hpp"
+#include "stats/interval.hpp"
 
 namespace dtrain::history {
 
@@ -58,10 +59,6 @@ bool is_large(const ChangePoint& change) {
   return change.low > 1.0 + least_change || change.high < 1.0 - least_change;
 }
 
-double mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 }  // namespace
 
 double ChangePointFinder::strength_by_chance(std::size_t n, std::size_t cuts) {
@@ -85,7 +82,7 @@ double ChangePointFinder::strength_by_chance(std::size_t n, std::size_t cuts) {
 void ChangePointFinder::search(std::span<const double> logs, std::span<const double> own, std::size_t offset,
                                std::vector<ChangePoint>& found) {
   const std::size_t n = logs.size();
-  const double least_noise = n == 0 ? 0.0 : mean(own);
+  const double least_noise = n == 0 ? 0.0 : stats::mean(own);
   for (std::size_t cuts = 1; cuts <= most_cuts && n >= (cuts + 1) * least_segment; ++cuts) {
     const Segmentation best = best_segmentation(logs, cuts, least_segment);
     const auto changes = changes_of(best, n, least_noise);

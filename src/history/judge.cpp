@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "stats/interval.hpp"
 #include "stats/steadiness.hpp"
 
 namespace dtrain::history {
@@ -39,12 +40,6 @@ double scatter(const std::vector<double>& logs) {
   return stats::median(steps);
 }
 
-double mean(std::span<const double> values) {
-  double sum = 0.0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
 void find_changes(Series& series, const std::vector<double>& logs, const std::vector<double>& raw,
                   ChangePointFinder& finder) {
   std::vector<Observation> observations;
@@ -56,7 +51,8 @@ void find_changes(Series& series, const std::vector<double>& logs, const std::ve
     const std::size_t middle = found[i].first;
     const std::size_t end = i + 1 == found.size() ? raw.size() : found[i + 1].first;
     const auto step = [&](std::span<const double> values) {
-      return mean(values.subspan(middle, end - middle)) - mean(values.subspan(begin, middle - begin));
+      return stats::mean(values.subspan(middle, end - middle)) -
+             stats::mean(values.subspan(begin, middle - begin));
     };
     Change change{.first = middle,
                   .share = found[i].ratio - 1.0,

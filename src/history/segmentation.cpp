@@ -5,6 +5,8 @@
 #include <limits>
 #include <numeric>
 
+#include "stats/interval.hpp"
+
 namespace dtrain::history {
 
 namespace {
@@ -12,15 +14,11 @@ namespace {
 constexpr double most_correlation = 0.9;
 constexpr double least_residual = 1e-18;  // of logarithms: below it, numbers are equal
 
-double mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
 // Sums of squares of any piece around its own mean, in constant time.
 class Pieces {
  public:
   explicit Pieces(std::span<const double> values)
-      : sums_(values.size() + 1), squares_(values.size() + 1), shift_(mean(values)) {
+      : sums_(values.size() + 1), squares_(values.size() + 1), shift_(stats::mean(values)) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double value = values[i] - shift_;
       sums_[i + 1] = sums_[i] + value;
@@ -106,7 +104,7 @@ Segmentation best_segmentation(std::span<const double> values, std::size_t cuts,
 
 double residual_of_line(std::span<const double> values) {
   const double middle = static_cast<double>(values.size() - 1) / 2.0;
-  const double level = mean(values);
+  const double level = stats::mean(values);
   double xx = 0.0;
   double xy = 0.0;
   double yy = 0.0;

@@ -10,8 +10,6 @@ namespace dtrain::stats {
 
 namespace {
 
-constexpr double least_seconds_for_load = 0.5;  // the system counts load in ticks of 10 ms
-
 double measured_seconds(const measure::RunSamples& run) {
   double seconds = 0.0;
   for (const auto& round : run.rounds) seconds += round.seconds;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/text.hpp"
+#include "stats/interval.hpp"
 
 namespace dtrain::stats {
 
@@ -14,10 +15,6 @@ namespace {
 
 constexpr std::size_t runs_that_show_their_spread = 3;
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-double mean(std::span<const double> values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
 
 double squares_around(std::span<const double> values, double middle) {
   double sum = 0.0;

@@ -4,6 +4,7 @@
 #include <boost/math/distributions/normal.hpp>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
+#include <numeric>
 
 #include "base/random.hpp"
 
@@ -66,6 +67,10 @@ std::vector<double> resampled_medians(std::span<const double> sorted) {
 }
 
 }  // namespace
+
+double mean(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

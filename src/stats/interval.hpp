@@ -22,6 +22,8 @@ struct Percentiles {
   double p99 = 0.0;
 };
 
+double mean(std::span<const double> values);  // at least one
+
 // 0 for no values; the mean of the middle two for an even number.
 double median(std::vector<double> values);
 

@@ -15,7 +15,6 @@ constexpr double significant = 1.96;              // of the normal distribution
 constexpr double explained_by_two_groups = 0.85;  // one normal hump: 0.64, a uniform one: 0.75
 constexpr double least_group = 0.15;
 constexpr std::size_t least_steps_for_groups = 40;
-constexpr double least_seconds_for_load = 0.5;  // the system counts load in ticks of 10 ms
 
 struct Evidence {
   std::vector<double> rates;         // images/s

@@ -14,14 +14,15 @@ struct Steadiness {
 };
 
 // What makes a run unsteady. Its numbers are kept whatever comes out.
-inline constexpr double drift_limit = 0.05;        // change of the rate from first to last round
-inline constexpr double uncertainty_limit = 0.05;  // half of the median's interval / median
-inline constexpr double foreign_load_limit = 0.2;  // cores
-inline constexpr double stolen_limit = 0.05;       // cores
-inline constexpr double throttled_limit = 0.01;    // of the measured time
-inline constexpr double calibration_limit = 0.10;  // (max - min) / median
-inline constexpr double slow_clock_limit = 0.95;   // of a GPU's highest clock, while something slows it
-inline constexpr double bimodal_limit = 0.20;      // between the two groups of step times / their mean
+inline constexpr double drift_limit = 0.05;            // change of the rate from first to last round
+inline constexpr double uncertainty_limit = 0.05;      // half of the median's interval / median
+inline constexpr double foreign_load_limit = 0.2;      // cores
+inline constexpr double least_seconds_for_load = 0.5;  // measured: the system counts load in ticks of 10 ms
+inline constexpr double stolen_limit = 0.05;           // cores
+inline constexpr double throttled_limit = 0.01;        // of the measured time
+inline constexpr double calibration_limit = 0.10;      // (max - min) / median
+inline constexpr double slow_clock_limit = 0.95;       // of a GPU's highest clock, while something slows it
+inline constexpr double bimodal_limit = 0.20;          // between the two groups of step times / their mean
 
 Steadiness judge(const measure::RunSamples& run);
 
