@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "cluster/absence.hpp"
 #include "cluster/job_server.hpp"
 #include "cluster/lobby.hpp"
 #include "cluster/local_job.hpp"
@@ -59,7 +60,8 @@ class Chief : public Host {
         start_(Clock::now()),
         lobby_(tasks, protocol, config.build, chief_peer(tasks.front())),
         self_(describe(tasks.front())),
-        seats_(tasks.size()) {}
+        seats_(tasks.size()),
+        absence_(config.timeout) {}
 
   void listen();
   std::shared_ptr<Board> assemble();
@@ -88,8 +90,6 @@ class Chief : public Host {
 
   Seconds waited() const;
   void look_for_the_silent(bool late);
-  bool was_away() const;
-  bool beat_is_late() const;
   std::string silence() const { return "does not answer for " + time_text(config_.timeout); }
   [[noreturn]] void give_up();
 
@@ -103,8 +103,7 @@ class Chief : public Host {
   std::shared_ptr<Board> board_;
   std::uint64_t strangers_ = 0;
   bool given_up_ = false;
-  std::atomic<std::int64_t> beat_ns_ = 0;  // its own pulse
-  std::atomic<std::int64_t> away_until_ns_ = 0;
+  Absence absence_;
   std::unique_ptr<JobServer> server_;
   std::unique_ptr<Pulse> pulse_;
 };
@@ -249,7 +248,7 @@ void Chief::start() {
       peer.reached_at = peers.front().reached_at;
     *message.mutable_welcome()->add_peers() = to_wire(peer);
   }
-  beat_ns_ = now_ns();
+  absence_.begin();
   board_ = std::make_shared<Board>(std::move(peers));
   for (auto& place : seats_) place.heard_ns = now_ns();
   send_to_all(message);
@@ -269,7 +268,7 @@ void Chief::ended(const std::shared_ptr<Seat>& seat) {
   }
   changed_.notify_all();
   if (!board) return;
-  if (was_away()) {
+  if (absence_.recent()) {
     board->fail(0, silence());
   } else {
     board->gone(*rank, "ended without a word");
@@ -281,11 +280,6 @@ void Chief::depart(int rank) {
   if (given_up_) return;
   log_warning(fmt::format("cluster: rank {} has gone again; {}", rank, waiting_text(waited())));
 }
-
-// This process did not run for so long that others have given it up: that they end is its own doing.
-bool Chief::was_away() const { return now_ns() < away_until_ns_ || beat_is_late(); }
-
-bool Chief::beat_is_late() const { return Duration(now_ns() - beat_ns_) > config_.timeout; }
 
 void Chief::turned_away(const std::string& from, const std::string& why) {
   std::uint64_t count = 0;
@@ -304,10 +298,8 @@ void Chief::watch() {
 }
 
 void Chief::look_for_the_silent(bool late) {
+  absence_.beat();
   const std::int64_t now = now_ns();
-  const std::int64_t timeout = std::chrono::duration_cast<Duration>(config_.timeout).count();
-  if (beat_is_late()) away_until_ns_ = now + timeout;
-  beat_ns_ = now;
   std::optional<int> silent;
   {
     const std::lock_guard lock(mutex_);

@@ -13,7 +13,10 @@ constexpr Seconds farewell{1.0};
 }  // namespace
 
 FollowerLink::FollowerLink(const JobConfig& config, const ChiefAddress& chief, const wire::Hello& hello)
-    : timeout_(config.timeout), world_(static_cast<std::size_t>(config.place.world)) {
+    : timeout_(config.timeout),
+      rank_(config.place.rank),
+      world_(static_cast<std::size_t>(config.place.world)),
+      absence_(config.timeout) {
   client_ = std::make_unique<JobClient>(chief, config.token, config.tls, static_cast<Attendant&>(*this));
   wire::ToChief message;
   *message.mutable_hello() = hello;
@@ -41,6 +44,7 @@ void FollowerLink::start(std::shared_ptr<LossBell> bell, Descriptor port) {
     port_ = std::move(port);
     if (loss_) bell_->ring(*loss_);
   }
+  absence_.begin();
   pulse_ = std::make_unique<Pulse>(pulse_interval(timeout_), [this](bool late) { beat(late); });
 }
 
@@ -81,7 +85,7 @@ void FollowerLink::ended(bool refused, const std::string& reason) {
     }
     if (outcome_->peers.empty()) return;
   }
-  lose({0, "ended without a word"});
+  lose(absence_.recent() ? silence_of(rank_) : Loss{0, "ended without a word"});
 }
 
 void FollowerLink::answer(wire::Answer& message) {
@@ -122,6 +126,8 @@ Answer FollowerLink::last_answer(const Loss& loss) {
   return answer;
 }
 
+Loss FollowerLink::silence_of(int rank) const { return {rank, "does not answer for " + time_text(timeout_)}; }
+
 void FollowerLink::beat(bool late) {
   if (late) heard_ns_ = now_ns();
   if (client_->idle()) {
@@ -129,8 +135,10 @@ void FollowerLink::beat(bool late) {
     message.mutable_beat()->set_progress(progress_);
     client_->send(std::move(message));
   }
-  if (Duration(now_ns() - heard_ns_) <= timeout_) return;
-  const Loss loss{0, "does not answer for " + time_text(timeout_)};
+  const bool silent = Duration(now_ns() - heard_ns_) > timeout_;
+  absence_.beat();
+  if (!silent) return;
+  const Loss loss = silence_of(absence_.recent() ? rank_ : 0);
   fail(loss.rank, loss.reason);
   lose(loss);
 }

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "cluster/absence.hpp"
 #include "cluster/board_member.hpp"
 #include "cluster/job_client.hpp"
 #include "cluster/pulse.hpp"
@@ -43,10 +44,13 @@ class FollowerLink : public Link, private Attendant {
   void beat(bool late);
   void answer(wire::Answer& message);
   void lose(Loss loss);
+  Loss silence_of(int rank) const;
   Answer last_answer(const Loss& loss);
 
   const Seconds timeout_;
+  const int rank_;
   const std::size_t world_;
+  Absence absence_;
   std::atomic<Progress> progress_ = 0;
   std::atomic<std::int64_t> heard_ns_ = now_ns();
   std::mutex mutex_;
