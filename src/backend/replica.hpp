@@ -5,8 +5,11 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "base/units.hpp"
 #include "config/options.hpp"
@@ -99,9 +102,37 @@ struct Mark {
   std::int64_t value = 0;
 };
 
+// What layers of a model that is split over ranks ask of the others. Calls block; they throw as communicators
+// do.
+class Collective {
+ public:
+  virtual ~Collective() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual void all_reduce(std::span<float> data) = 0;
+  // Equal shares, one after the other by rank; this rank's is in its place. A share is a multiple of 16
+  // floats.
+  virtual void all_gather(std::span<float> data) = 0;
+};
+
+// Told by a replica whose weights come and go: before a layer computes with its parameters, forward or
+// backward, and when it has. Ranges are those of the layer's slots.
+class WeightSource {
+ public:
+  virtual ~WeightSource() = default;
+  virtual void need(Range weights) = 0;
+  virtual void done(Range weights) = 0;
+};
+
+enum class FlatBuffer { weights, gradients, optimizer };
+
 struct ReplicaConfig {
   const model::Model* model = nullptr;  // outlives the replica
   int max_batch = 0;                    // images in a micro-step, at most
+  bool gives_loss = true;               // false: a stage of a pipeline, whose output is another's input
+  bool wants_input_gradient = false;    // a stage of a pipeline that is not the first
+  bool sharded = false;                 // memory of flat buffers comes and goes (release)
+  int replicas = 1;                     // devices that it drives: max_batch is of all of them together
   config::Precision precision = config::Precision::fp32;
   std::string optimizer = "adam";
   std::size_t bucket_bytes = 25'000'000;
@@ -118,10 +149,14 @@ struct ReplicaConfig {
   int threads = 1;
 };
 
+// Bytes.
 struct MemoryUse {
-  std::size_t allocated =
-      0;  // bytes that the replica asked for: weights, gradients, optimizer, activations, scratch
+  std::size_t allocated = 0;  // that the replica asked for: what follows, and scratch
   std::size_t peak = 0;
+  std::size_t weights = 0;  // fp32 master copy and what is computed with
+  std::size_t gradients = 0;
+  std::size_t optimizer = 0;
+  std::size_t activations = 0;  // of all slots, with their gradients
 };
 
 // One copy of the model on one device. Belongs to one thread: the one that made it.
@@ -188,14 +223,45 @@ class Replica {
   // Drops what was recorded: before a communicator goes whose collectives are in it.
   virtual void forget_recorded() {}
 
-  // Inference mode (running statistics), no gradients.
+  // Inference mode (running statistics), no gradients. A stage that gives no loss leaves its output in slot
+  // 0.
   virtual BatchResult evaluate(const Batch& batch) = 0;
+
+  // Stages of a pipeline. A batch's images are then what the stage before gives: canonical order (image,
+  // channel, height, width), as are all of these. Valid until the slot's next forward.
+  virtual std::span<const float> output(int slot);          // of forward
+  virtual std::span<float> output_gradient(int slot);       // to be filled before backward
+  virtual std::span<const float> input_gradient(int slot);  // of backward
+
+  // For models with collective layers; before the first step.
+  virtual void connect(Collective&);
+
+  // Sharded states: what the range holds is no longer needed here, and its memory goes back until it is
+  // written again. Reads as zero.
+  virtual void release(FlatBuffer, Range) {}
+  // Weights are asked for, layer by layer; null: they are all here.
+  virtual void set_weight_source(WeightSource*) {}
+
+  // Whether a step's forward, backward, collectives and update are one program. Then fused_step is called
+  // in their place, for every micro-step.
+  virtual bool fused() const { return false; }
+  virtual void fused_step(const MicroStep&);
 
   virtual Mark mark() = 0;
   virtual std::int64_t time_ns(Mark mark) = 0;
   virtual void synchronize(const Deadline& deadline) = 0;
   virtual MemoryUse memory() const = 0;
 };
+
+// What a backend that has none of it answers.
+[[noreturn]] inline void not_offered(const char* what) {
+  throw std::logic_error(fmt::format("a replica that has no {}", what));
+}
+inline std::span<const float> Replica::output(int) { not_offered("stages"); }
+inline std::span<float> Replica::output_gradient(int) { not_offered("stages"); }
+inline std::span<const float> Replica::input_gradient(int) { not_offered("stages"); }
+inline void Replica::connect(Collective&) { not_offered("collective layers"); }
+inline void Replica::fused_step(const MicroStep&) { not_offered("fused step"); }
 
 inline void Replica::import_optimizer_state(int index, std::span<const float> canonical) {
   std::vector<float> kept(canonical.size());

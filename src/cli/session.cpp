@@ -13,11 +13,12 @@
 #include "comm/communicator.hpp"
 #include "comm/mpi/exchange.hpp"
 #include "kernels/optimizer.hpp"
+#include "model/find_model.hpp"
 #include "model/flops.hpp"
-#include "model/zoo.hpp"
 #include "report/files.hpp"
 #include "stats/summary.hpp"
 #include "strategy/strategy.hpp"
+#include "train/replica_config.hpp"
 
 namespace dtrain::cli {
 
@@ -93,6 +94,19 @@ void require_cpu_for_new_ways(const Session& session) {
   }
 }
 
+void require_device_of_strategies(const Session& session) {
+  const std::string& device = session.inventory.device;
+  for (const auto& run : session.plan.runs) {
+    if (strategy::strategies().at(run.strategy).value->runs_on(device)) continue;
+    std::vector<std::string> others;
+    for (const auto& name : strategy::strategies().names()) {
+      if (strategy::strategies().at(name).value->runs_on(device)) others.push_back(name);
+    }
+    throw usage_error(fmt::format("--strategy {} does not run on --device {}", run.strategy, device),
+                      fmt::format("there are, for this device: {}", join(others, ", ")));
+  }
+}
+
 // Workers that hold ranks of a run, then the servers it uses.
 std::vector<int> members_of(const Session& session, const config::RunPlan& run) {
   if (session.job.alone()) return {};
@@ -105,22 +119,39 @@ std::vector<int> members_of(const Session& session, const config::RunPlan& run) 
   return members;
 }
 
-backend::ReplicaConfig replica_config(const Session& session, const config::RunPlan& run) {
-  backend::ReplicaConfig replica;
-  replica.model = session.model.get();
-  replica.max_batch = *std::max_element(run.replica_batch.begin(), run.replica_batch.end());
-  replica.precision = session.options.precision;
-  replica.optimizer = session.options.optimizer;
-  replica.bucket_bytes = static_cast<std::size_t>(std::llround(session.options.bucket_mb * 1e6));
-  replica.check_buckets = strategy::strategies().at(run.strategy).value->uses_collective();
-  replica.device = run.devices.empty() ? 0 : run.devices.front();
-  replica.allocator = session.options.allocator;
-  replica.memory_growth = session.options.memory_growth;
-  replica.memory_limit = session.options.memory_limit.value_or(0);
-  replica.deterministic = session.options.deterministic;
-  replica.graphs = session.options.cuda_graphs;
-  replica.threads = session.options.threads_per_replica;
+struct ReplicaOfRun {
+  std::shared_ptr<const strategy::Assignment> assignment;  // which the configuration points into
+  backend::ReplicaConfig config;
+};
+
+ReplicaOfRun replica_of(const Session& session, const config::RunPlan& run, int rank) {
+  const auto& driver = strategy::strategies().at(run.strategy).value;
+  ReplicaOfRun replica;
+  replica.assignment = std::make_shared<const strategy::Assignment>(driver->assign(
+      {.model = session.model.get(), .options = &session.options, .plan = &run, .rank = rank}));
+  replica.config = train::replica_config({.model = session.model.get(),
+                                          .options = &session.options,
+                                          .plan = &run,
+                                          .strategy = driver.get(),
+                                          .assignment = replica.assignment.get(),
+                                          .rank = rank});
   return replica;
+}
+
+// The one that takes most memory: replicas of the whole model are all alike, and the first has most images.
+ReplicaOfRun largest_replica(const Session& session, const config::RunPlan& run) {
+  ReplicaOfRun largest = replica_of(session, run, 0);
+  if (!largest.assignment->part) return largest;
+  std::size_t most = session.backend->estimate_memory(largest.config);
+  for (int rank = 1; rank < run.replicas; ++rank) {
+    ReplicaOfRun replica = replica_of(session, run, rank);
+    if (!replica.assignment->contributes) break;  // copies of those before
+    const std::size_t bytes = session.backend->estimate_memory(replica.config);
+    if (bytes <= most) continue;
+    most = bytes;
+    largest = std::move(replica);
+  }
+  return largest;
 }
 
 // Replicas of a run that share one memory: that of the machine this process is on, or the busiest GPU's.
@@ -142,7 +173,7 @@ void require_memory(const Session& session) {
   int together = 0;
   for (const auto& run : session.plan.runs) together += share_memory(session, run);
   for (const auto& run : session.plan.runs) {
-    backend::require_memory(*session.backend, replica_config(session, run),
+    backend::require_memory(*session.backend, largest_replica(session, run).config,
                             weak ? together : share_memory(session, run), limit,
                             session.inventory.free_memory);
   }
@@ -196,7 +227,12 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   session.exact.staleness.reset();
 
   for (const auto& note : session.backend->check_precision(session.options.precision)) warn(session, note);
-  session.model = std::make_shared<const model::Model>(model::zoo().at(session.options.model).value());
+  session.model = std::make_shared<const model::Model>(model::find_model(session.options.model));
+  require_device_of_strategies(session);
+  for (const auto& run : session.plan.runs) {
+    const auto& driver = strategy::strategies().at(run.strategy).value;
+    driver->measure_ahead(session.options, *session.model, *session.backend);
+  }
   require_memory(session);
   session.data = datasets::open_cifar10(session.options.data, session.options.cache, session.options.seed);
   require_enough_images(session);
@@ -260,7 +296,7 @@ Session open_session(config::Options options, MakePlan make_plan) {
 }
 
 std::size_t replica_bytes(const Session& session, const config::RunPlan& run) {
-  return session.backend->estimate_memory(replica_config(session, run));
+  return session.backend->estimate_memory(largest_replica(session, run).config);
 }
 
 int steps_per_epoch(const Session& session, const config::RunPlan& run) {
@@ -333,6 +369,7 @@ report::Result start_result(const Session& session, const std::string& command_l
   result.cluster = describe(session.job);
   result.dataset = {session.data.train->name(), session.data.train->size(), ""};
   result.model.name = session.model->name;
+  result.model.fingerprint = model::fingerprint(*session.model);
   result.model.parameters = session.model->parameter_count;
   add_rooflines(result.model, session, devices);
   result.model.batch_statistics = session.model->has_batch_statistics();

@@ -8,6 +8,7 @@
 #include "comm/compressor.hpp"
 #include "comm/exchange.hpp"
 #include "kernels/optimizer.hpp"
+#include "model/find_model.hpp"
 #include "model/zoo.hpp"
 #include "report/files.hpp"
 #include "report/writer.hpp"
@@ -204,6 +205,7 @@ void declare_world_flags(Flags& flags, Options& options) {
                options.memory_growth);
   flags.toggle("--cuda-graphs", with_default("Record a step on the GPU once and replay it", "on"),
                options.cuda_graphs);
+  declare_part_flags(flags, options);
 
   flags.group("Batch");
   flags.value("--batch-size", "N",
@@ -222,10 +224,16 @@ void declare_world_flags(Flags& flags, Options& options) {
               integer("--accumulate", 1, 65536, options.accumulate));
 }
 
+void declare_model_flag(Flags& flags, const std::string& help, std::string& target) {
+  flags.choice_or_path("--model", model::zoo().names(), "FILE.toml", help,
+                       [&target](const std::string& text) {
+                         target = model::is_model_file(text) ? text : model::zoo().at(text).name;
+                       });
+}
+
 void declare_training_flags(Flags& flags, Options& options) {
   flags.group("Training");
-  flags.choice("--model", model::zoo().names(), with_default("What is trained", defaults.model),
-               registered(model::zoo(), options.model));
+  declare_model_flag(flags, with_default("What is trained", defaults.model), options.model);
   flags.choice("--precision", {"fp32", "tf32", "bf16", "fp16"},
                with_default("Of the arithmetic; weights stay fp32. mixed_float16 and mixed_bfloat16 work too",
                             config::name(defaults.precision)),

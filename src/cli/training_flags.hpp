@@ -10,8 +10,11 @@ namespace dtrain::cli {
 
 // Flags of the commands that train, bound to Options in the groups that help shows. Defaults in help texts
 // are those of Options, choices those of the registries.
-void declare_world_flags(Flags& flags, config::Options& options);     // strategy, replicas, device, batch
-void declare_cluster_flags(Flags& flags, config::Options& options);   // other processes
+void declare_world_flags(Flags& flags, config::Options& options);    // strategy, replicas, device, batch
+void declare_part_flags(Flags& flags, config::Options& options);     // pipeline, sharded, tpu
+void declare_cluster_flags(Flags& flags, config::Options& options);  // other processes
+void declare_model_flag(Flags& flags, const std::string& help,
+                        std::string& target);                         // as find_model takes it
 void declare_training_flags(Flags& flags, config::Options& options);  // model, optimizer, schedule, seed
 void declare_data_flags(Flags& flags, config::Options& options);
 void declare_measuring_flags(Flags& flags, config::Options& options);  // warm-up, steps, rounds, delays

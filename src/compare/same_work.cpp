@@ -15,20 +15,23 @@ using report::Result;
 using Kind = Difference::Kind;
 
 // Options that say what work is done.
-constexpr std::array work_options{"accumulate", "augment",       "backup_workers", "batch_size",
-                                  "compress",   "global_batch",  "last_batch",     "lr",
-                                  "model",      "momentum",      "optimizer",      "outer_momentum",
-                                  "precision",  "scaling",       "schedule",       "seed",
-                                  "shuffle",    "staleness",     "sync_every",     "threads_per_replica",
-                                  "updates",    "warmup_epochs", "weight_decay"};
+constexpr std::array work_options{
+    "accumulate",    "augment",           "backup_workers", "batch_size",
+    "compress",      "global_batch",      "last_batch",     "lr",
+    "model",         "momentum",          "optimizer",      "outer_momentum",
+    "precision",     "scaling",           "schedule",       "seed",
+    "shuffle",       "staleness",         "sync_every",     "threads_per_replica",
+    "updates",       "warmup_epochs",     "weight_decay",   "pipeline_stages",
+    "micro_batches", "pipeline_schedule", "zero_stage"};
 
 // Options that change nothing in what is measured, or that the facts themselves tell better.
-constexpr std::array silent_options{"baseline", "bases",       "checkpoint", "data",
-                                    "device",   "dry_run",     "epochs",     "format",
-                                    "gpus",     "max_regress", "min_time",   "out",
-                                    "quiet",    "replicas",    "resume",     "rendezvous_timeout",
-                                    "rounds",   "steps",       "strategy",   "target_accuracy",
-                                    "timeout",  "trace",       "tune",       "warmup"};
+constexpr std::array silent_options{"baseline",   "bases",       "checkpoint", "data",
+                                    "device",     "dry_run",     "epochs",     "format",
+                                    "gpus",       "max_regress", "min_time",   "out",
+                                    "quiet",      "replicas",    "resume",     "rendezvous_timeout",
+                                    "rounds",     "steps",       "strategy",   "target_accuracy",
+                                    "timeout",    "trace",       "tune",       "warmup",
+                                    "layer_costs"};
 
 template <class Names>
 bool is_among(const Names& names, const std::string& key) {
@@ -50,12 +53,27 @@ class Collector {
   std::vector<Difference> found_;
 };
 
+// What a model computes counts, not what it is called or where its file lies. Results of versions that did
+// not record it have its name alone.
+bool tell_models(const Result& base, const Result& next) {
+  return !base.model.fingerprint.empty() && !next.model.fingerprint.empty();
+}
+
+void collect_model(const Result& base, const Result& next, Collector& out) {
+  if (!tell_models(base, next) || base.model.fingerprint == next.model.fingerprint) return;
+  const auto told = [](const report::ModelInfo& model) {
+    return fmt::format("{} of layers {}", model.name, model.fingerprint);
+  };
+  out.add("model", told(base.model), told(next.model));
+}
+
 void collect_options(const Result& base, const Result& next, Collector& out) {
   const auto mine = report::config_values(base);
   const auto theirs = report::config_values(next);
   for (const auto& [key, value] : mine) {
     const auto other = theirs.find(key);
     if (other == theirs.end() || is_among(silent_options, key)) continue;
+    if (key == "model" && tell_models(base, next)) continue;
     out.add(key, value, other->second, is_among(work_options, key) ? Kind::work : Kind::configured);
   }
 }
@@ -108,6 +126,7 @@ std::vector<Difference> differences(const Result& base, const Result& next) {
   out.add("machine.key", base.machine.key + " (" + base.machine.cpu + ")",
           next.machine.key + " (" + next.machine.cpu + ")");
   out.add("device", base.device, next.device);
+  collect_model(base, next, out);
   out.add_number("model.parameters", base.model.parameters, next.model.parameters);
   out.add("dataset.checksum", base.dataset.checksum, next.dataset.checksum);
   out.add_number("dataset.images", base.dataset.images, next.dataset.images);

@@ -103,6 +103,14 @@ struct Options {
   int backup_workers = 0;           // with sync: gradients of a step that an update does not wait for
   int servers = 1;                  // parameter servers, where no cluster names them
 
+  std::optional<int> pipeline_stages;      // devices that a pipeline spans; none = all of a run
+  std::optional<int> micro_batches;        // that a pipeline's share of a step is cut into; none = 4 a stage
+  std::string pipeline_schedule = "1f1b";  // when a stage goes forward and when backward
+  std::vector<std::string> cut;            // layers that begin the stages after the first; empty = by cost
+  std::vector<double> layer_costs;  // what the cut goes by: seconds of each layer; empty = operations counted
+  int zero_stage = 2;               // sharded: 1 optimizer states, 2 and gradients, 3 and weights
+  std::string pjrt_plugin;          // tpu: library that drives the devices; empty = libtpu
+
   std::optional<std::size_t> memory_limit;  // bytes a replica may take
   Allocator allocator = Allocator::standard;
   bool memory_growth = false;  // GPU: take memory as it is needed, not all of it at first

@@ -22,7 +22,8 @@ constexpr std::int64_t clocks_agree_ns = 1'000'000;
 
 std::int64_t phases_ns(const StepRecord& r) {
   const std::int64_t waited = r.arrival_ns != 0 ? r.communicated_ns - r.arrival_ns : 0;
-  return r.input_ns + r.forward_ns + r.backward_ns + r.communication_in_backward_ns + waited + r.update_ns;
+  return r.input_ns + r.forward_ns + r.backward_ns + r.communication_in_backward_ns + waited + r.update_ns +
+         r.fused_ns;
 }
 
 void check_record(const StepRecord& r, std::int64_t previous_end, std::size_t rank, std::size_t step) {
@@ -32,7 +33,8 @@ void check_record(const StepRecord& r, std::int64_t previous_end, std::size_t ra
       (r.arrival_ns < r.begin_ns || r.communicated_ns < r.arrival_ns || r.end_ns < r.communicated_ns)) {
     refuse(rank, step, "the stamps of its collective are out of order");
   }
-  if (std::min({r.input_ns, r.forward_ns, r.backward_ns, r.communication_in_backward_ns, r.update_ns}) < 0) {
+  if (std::min({r.input_ns, r.forward_ns, r.backward_ns, r.communication_in_backward_ns, r.update_ns,
+                r.fused_ns}) < 0) {
     refuse(rank, step, "a phase has a negative duration");
   }
   if (phases_ns(r) > r.end_ns - r.begin_ns + tolerated_ns) {
@@ -130,12 +132,13 @@ RankPhases phases_of(const std::vector<StepRecord>& records, std::int64_t start)
     sum.forward_ns += r.forward_ns;
     sum.backward_ns += r.backward_ns;
     sum.update_ns += r.update_ns;
+    sum.fused_ns += r.fused_ns;
     communication += r.communication_in_backward_ns;
     if (r.arrival_ns != 0) communication += r.communicated_ns - r.arrival_ns;
   }
   const std::int64_t whole = records.back().end_ns - start;
   const std::int64_t covered =
-      sum.input_ns + sum.forward_ns + sum.backward_ns + communication + sum.update_ns;
+      sum.input_ns + sum.forward_ns + sum.backward_ns + communication + sum.update_ns + sum.fused_ns;
   const auto mean = [n = static_cast<double>(records.size())](std::int64_t ns) {
     return static_cast<double>(ns) * 1e-9 / n;
   };
@@ -144,6 +147,7 @@ RankPhases phases_of(const std::vector<StepRecord>& records, std::int64_t start)
           .backward = mean(sum.backward_ns),
           .communication = mean(communication),
           .update = mean(sum.update_ns),
+          .fused = mean(sum.fused_ns),
           .host = mean(whole - covered)};
 }
 

@@ -19,7 +19,8 @@ struct RankPhases {
   double backward = 0.0;
   double communication = 0.0;
   double update = 0.0;
-  double host = 0.0;  // what no stamp covers
+  double fused = 0.0;  // forward, backward, collectives and update, where they are one program
+  double host = 0.0;   // what no stamp covers
   double straggler_wait = 0.0;
   double last_arrivals = 0.0;  // share of steps in which this rank arrived last
   double lateness = 0.0;       // mean seconds by which its way there took longer than the others'
@@ -70,6 +71,24 @@ struct EvaluationSample {
   double accuracy = 0.0;
 };
 
+// What a strategy says of a run beside what every run has.
+struct Fact {
+  std::string name;  // "bubble_share"
+  double value = 0.0;
+  std::string unit;  // "share", "bytes", "s", "count"
+  std::string meaning;
+};
+
+// Bytes that one rank's replica holds.
+struct RankMemory {
+  std::size_t allocated = 0;
+  std::size_t peak = 0;
+  std::size_t weights = 0;
+  std::size_t gradients = 0;
+  std::size_t optimizer = 0;
+  std::size_t activations = 0;
+};
+
 struct RunSamples {
   config::RunPlan plan;
   std::vector<RoundSample> rounds;
@@ -82,13 +101,15 @@ struct RunSamples {
   std::uint64_t dropped_gradients = 0;   // that came too late to be used, warm-up included
   std::uint64_t measured_steps = 0;
   std::uint64_t skipped_steps = 0;
-  std::size_t replica_bytes = 0;       // the largest replica's own allocations
-  std::size_t replica_peak_bytes = 0;  // most that a replica held from its device
-  std::string weights_hash;            // of rank 0's weights after the last step
-  bool weights_agree = true;           // all ranks had that hash
-  double stamp_seconds = 0.0;          // cost of one stamp, measured
-  int stamps_per_step = 0;             // by one rank
-  std::string failure;                 // why it ended early; empty = it did not
+  std::size_t replica_bytes = 0;        // the largest replica's own allocations
+  std::size_t replica_peak_bytes = 0;   // most that a replica held from its device
+  std::vector<RankMemory> rank_memory;  // by rank
+  std::vector<Fact> facts;              // of the strategy
+  std::string weights_hash;             // of rank 0's weights after the last step
+  bool weights_agree = true;            // all ranks had that hash
+  double stamp_seconds = 0.0;           // cost of one stamp, measured
+  int stamps_per_step = 0;              // by one rank
+  std::string failure;                  // why it ended early; empty = it did not
   std::vector<std::string> notes;
 };
 

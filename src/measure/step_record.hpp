@@ -11,7 +11,8 @@ namespace dtrain::measure {
 //   begin -> input ready -> (forward, backward) x micro-steps -> arrival -> communicated -> updated = end
 //
 // `backward` does not contain `communication_in_backward`, the time the rank itself worked for a collective
-// while its backward pass went on; arrival is the moment it had nothing left to do but to wait for others.
+// while its forward, backward or update went on; arrival is the moment it had nothing left to do but to wait
+// for others.
 struct StepRecord {
   std::int64_t begin_ns = 0;
   std::int64_t arrival_ns = 0;  // 0: not measured (no collective)
@@ -22,6 +23,7 @@ struct StepRecord {
   std::int64_t backward_ns = 0;
   std::int64_t communication_in_backward_ns = 0;
   std::int64_t update_ns = 0;
+  std::int64_t fused_ns = 0;     // all of it, where a step is one program
   std::int32_t images = 0;       // this rank's own
   std::int32_t step_images = 0;  // of all ranks
   double loss_sum = 0.0;         // over this rank's images

@@ -81,6 +81,7 @@ void add_record(EventList& events, const StepRecord& r, std::size_t rank, int ro
   follow("forward", r.forward_ns);
   follow("backward", r.backward_ns);
   follow("communication", r.communication_in_backward_ns, R"(,"args":{"within":"backward"})");
+  if (r.fused_ns > 0) follow("fused", r.fused_ns);
   if (r.arrival_ns != 0) {
     events.instant("arrival", rank, r.arrival_ns, "t");
     events.complete("communication", rank, r.arrival_ns, r.communicated_ns - r.arrival_ns);

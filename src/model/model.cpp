@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
 #include <stdexcept>
 
 #include "base/overloaded.hpp"
@@ -17,31 +18,34 @@ namespace {
 
 Shape infer(const Layer& layer) {
   const Shape& in = layer.input_shapes.front();
-  return std::visit(Overloaded{
-                        [&](const Convolution& c) -> Shape {
-                          const int shrink = c.kernel - 1 - 2 * c.padding;
-                          if (in.height - shrink < 1 || in.width - shrink < 1)
-                            misfit(layer, "kernel larger than its input");
-                          return {c.out_channels, in.height - shrink, in.width - shrink};
-                        },
-                        [&](const Dense& d) -> Shape {
-                          return {d.out_features, 1, 1};
-                        },
-                        [&](const Relu&) { return in; },
-                        [&](const MaxPool& p) -> Shape {
-                          if (in.height < p.size || in.width < p.size)
-                            misfit(layer, "window larger than its input");
-                          return {in.channels, in.height / p.size, in.width / p.size};
-                        },
-                        [&](const BatchNorm&) { return in; },
-                        [&](const Add&) {
-                          if (layer.input_shapes.size() != 2) misfit(layer, "needs two inputs");
-                          if (layer.input_shapes[0] != layer.input_shapes[1])
-                            misfit(layer, "inputs differ in shape");
-                          return in;
-                        },
-                    },
-                    layer.operation);
+  return std::visit(
+      Overloaded{
+          [&](const Convolution& c) -> Shape {
+            const int shrink = c.kernel - 1 - 2 * c.padding;
+            if (in.height - shrink < 1 || in.width - shrink < 1)
+              misfit(layer, "kernel larger than its input");
+            return {c.out_channels, in.height - shrink, in.width - shrink};
+          },
+          [&](const Dense& d) -> Shape {
+            return {d.out_features, 1, 1};
+          },
+          [&](const Relu&) { return in; },
+          [&](const MaxPool& p) -> Shape {
+            if (in.height < p.size || in.width < p.size) misfit(layer, "window larger than its input");
+            return {in.channels, in.height / p.size, in.width / p.size};
+          },
+          [&](const BatchNorm&) { return in; },
+          [&](const Add&) {
+            if (layer.input_shapes.size() != 2) misfit(layer, "needs two inputs");
+            if (layer.input_shapes[0] != layer.input_shapes[1]) misfit(layer, "inputs differ in shape");
+            return in;
+          },
+          [&](const GatherChannels& g) -> Shape {
+            return {std::accumulate(g.channels.begin(), g.channels.end(), 0), in.height, in.width};
+          },
+          [&](const SumGradients&) { return in; },
+      },
+      layer.operation);
 }
 
 class Layout {
@@ -76,7 +80,8 @@ class Layout {
                             add_statistic(layer, "_running_mean", in.channels);
                             add_statistic(layer, "_running_variance", in.channels);
                           },
-                          [](const Relu&) {}, [](const MaxPool&) {}, [](const Add&) {}},
+                          [](const Relu&) {}, [](const MaxPool&) {}, [](const Add&) {},
+                          [](const GatherChannels&) {}, [](const SumGradients&) {}},
                layer.operation);
     ++layer_index_;
   }
@@ -90,6 +95,8 @@ bool is_weight(const Parameter& parameter) { return parameter.dims.size() > 1; }
 bool is_gamma(const Parameter& parameter) { return parameter.name.ends_with("_gamma"); }
 
 }  // namespace
+
+Shape infer_output(const Layer& layer) { return infer(layer); }
 
 Model build(std::string name, Shape image, int classes, std::vector<Layer> layers) {
   Model model;

@@ -39,7 +39,14 @@ struct BatchNorm {  // over batch, height, width; biased variance in training, r
 };
 struct Add {};  // sum of two inputs
 
-using Operation = std::variant<Convolution, Dense, Relu, MaxPool, BatchNorm, Add>;
+// Collective layers, of a model whose channels are split over ranks.
+struct GatherChannels {       // backward: this rank's own channels of the gradient
+  std::vector<int> channels;  // of every rank; they come one after the other
+};
+struct SumGradients {};  // the input as it is; backward: the sum of the gradient over ranks
+
+using Operation =
+    std::variant<Convolution, Dense, Relu, MaxPool, BatchNorm, Add, GatherChannels, SumGradients>;
 
 inline constexpr int image_input = -1;
 
@@ -80,6 +87,9 @@ struct Model {
   std::size_t statistic_count = 0;
   bool has_batch_statistics() const { return statistic_count > 0; }
 };
+
+// What a layer of these inputs gives. Throws std::logic_error that names it where it does not fit them.
+Shape infer_output(const Layer& layer);
 
 // Infers shapes and lays out parameters. Throws std::logic_error for a graph that does not fit together.
 Model build(std::string name, Shape image, int classes, std::vector<Layer> layers);

@@ -57,6 +57,13 @@ void options_fields(A& a, T& o) {
   a.value("staleness", o.staleness);
   a.value("backup_workers", o.backup_workers, extra, Range::not_negative);
   a.value("servers", o.servers, extra, Range::positive);
+  a.value("pipeline_stages", o.pipeline_stages);
+  a.value("micro_batches", o.micro_batches);
+  a.value("pipeline_schedule", o.pipeline_schedule, extra);
+  a.value("cut", o.cut, extra);
+  a.value("layer_costs", o.layer_costs, extra);
+  a.value("zero_stage", o.zero_stage, extra, Range::positive);
+  a.value("pjrt_plugin", o.pjrt_plugin, extra);
   a.value("memory_limit", o.memory_limit);
   a.text(
       "allocator", o.allocator, [](auto p) { return config::name(p); }, config::parse_allocator, extra);

@@ -64,6 +64,7 @@ void rank_fields(A& a, int rank, T& p) {
     phases.value("backward", p.backward, Need::required, measured);
     phases.value("communication", p.communication, Need::required, measured);
     phases.value("update", p.update, Need::required, measured);
+    phases.value("fused", p.fused, Need::optional);
     phases.value("host", p.host, Need::optional);
   });
   a.value("arrival_measured", p.arrival_measured, Need::optional);
@@ -206,6 +207,26 @@ void samples_fields(A& a, T& run) {
       },
       Need::optional);
   a.value("losses", run.losses, Need::optional);
+  each(
+      a, "rank_memory", run.rank_memory,
+      [](auto& entry, auto& memory) {
+        entry.value("allocated_bytes", memory.allocated);
+        entry.value("peak_bytes", memory.peak);
+        entry.value("weights_bytes", memory.weights);
+        entry.value("gradients_bytes", memory.gradients);
+        entry.value("optimizer_bytes", memory.optimizer);
+        entry.value("activations_bytes", memory.activations);
+      },
+      Need::optional);
+  each(
+      a, "facts", run.facts,
+      [](auto& entry, auto& fact) {
+        entry.value("name", fact.name);
+        entry.value("value", fact.value);
+        entry.value("unit", fact.unit);
+        entry.value("meaning", fact.meaning);
+      },
+      Need::optional);
   a.value("weights_hash", run.weights_hash, Need::optional);
   a.value("weights_agree", run.weights_agree, Need::optional);
   a.value("skipped_steps", run.skipped_steps, Need::optional);

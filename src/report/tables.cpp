@@ -244,6 +244,7 @@ Table phase_table(const Result& result) {
       {"communication", &RankPhases::communication},
       {"waiting", &RankPhases::straggler_wait},
       {"update", &RankPhases::update},
+      {"fused", &RankPhases::fused},
       {"host", &RankPhases::host},
       {"late", &RankPhases::lateness}};
   for (const auto& part : parts) table.columns.push_back({part.first, true});

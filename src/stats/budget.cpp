@@ -45,7 +45,7 @@ void add_ranks(MeanStep& sum, const measure::RoundSample& round) {
   const double weight = static_cast<double>(round.steps) / static_cast<double>(round.ranks.size());
   for (const auto& rank : round.ranks) {
     sum.input += weight * rank.input;
-    sum.computation += weight * (rank.forward + rank.backward);
+    sum.computation += weight * (rank.forward + rank.backward + rank.fused);
     sum.straggler_wait += weight * rank.straggler_wait;
     sum.communication += weight * (rank.communication - rank.straggler_wait);
     sum.update_and_host += weight * (rank.update + rank.host);

@@ -1,10 +1,22 @@
 #include "strategy/strategy.hpp"
 
+#include <algorithm>
+
 #include "strategy/mirrored.hpp"
 #include "strategy/parameter_server.hpp"
 #include "strategy/single.hpp"
 
 namespace dtrain::strategy {
+
+// One rank, one whole model, one share of the images.
+Assignment Strategy::assign(const AssignmentContext& context) const {
+  const config::RunPlan& plan = *context.plan;
+  Assignment assignment;
+  assignment.share = context.rank;
+  assignment.shares = plan.replicas;
+  assignment.max_batch = *std::ranges::max_element(plan.replica_batch);
+  return assignment;
+}
 
 const Registry<std::shared_ptr<const Strategy>>& strategies() {
   static const auto table = [] {

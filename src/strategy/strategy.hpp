@@ -6,12 +6,15 @@
 #include <span>
 #include <string>
 
+#include "backend/backend.hpp"
 #include "backend/replica.hpp"
 #include "base/registry.hpp"
 #include "base/units.hpp"
 #include "cluster/member.hpp"
 #include "comm/communicator.hpp"
 #include "config/plan.hpp"
+#include "measure/samples.hpp"
+#include "model/part.hpp"
 
 namespace dtrain::strategy {
 
@@ -34,6 +37,55 @@ struct RunContext {
   cluster::TlsFiles tls = {};                 // of the job
 };
 
+// What a rank of a run holds of the model, and which of a step's images it takes.
+struct Assignment {
+  std::optional<model::Part> part;  // none: the whole model
+  bool contributes = true;          // to the whole that the parts make up; false: another rank holds the same
+  int share = 0;                    // of the step's images, in the order of shares
+  int shares = 1;
+  bool counts = true;  // images and losses are the run's; false: another rank reports the same images
+  int max_batch = 0;   // images that its replica takes at once
+  int slots = 1;       // micro-batches in flight
+  bool gives_loss = true;
+  bool wants_input_gradient = false;
+  bool sharded = false;
+  int devices = 1;  // that the rank drives
+};
+
+struct AssignmentContext {
+  const model::Model* model = nullptr;  // the whole
+  const config::Options* options = nullptr;
+  const config::RunPlan* plan = nullptr;
+  int rank = 0;
+};
+
+// Where a strategy's work inside of forward, backward or update belongs to another phase, it says so, and the
+// engine stamps. Outside of them calls change nothing.
+class StepClock {
+ public:
+  virtual ~StepClock() = default;
+  // From now on; returns the phase until now. Forward, backward, communication or update.
+  virtual config::Phase enter(config::Phase phase) = 0;
+};
+
+// Counts communication for as long as it lives.
+class Communicating {
+ public:
+  explicit Communicating(StepClock* clock)
+      : clock_(clock),
+        before_(clock == nullptr ? config::Phase::communication
+                                 : clock->enter(config::Phase::communication)) {}
+  ~Communicating() {
+    if (clock_ != nullptr) clock_->enter(before_);
+  }
+  Communicating(const Communicating&) = delete;
+  Communicating& operator=(const Communicating&) = delete;
+
+ private:
+  StepClock* clock_;
+  config::Phase before_;
+};
+
 // What a rank's strategy works with. All outlive it.
 struct RankContext {
   int rank = 0;
@@ -42,6 +94,8 @@ struct RankContext {
   comm::Communicator* communicator = nullptr;
   const config::Options* options = nullptr;
   std::shared_ptr<Shared> shared = nullptr;
+  const Assignment* assignment = nullptr;
+  StepClock* clock = nullptr;  // null: nobody keeps time
   Seconds timeout{20.0};
   bool loss_scaling = false;  // gradients may overflow: an update that is refused must leave weights alone
 };
@@ -52,6 +106,15 @@ struct RankContext {
 class RankStrategy : public backend::GradientSink {
  public:
   virtual void before_step() = 0;
+  // Whether it takes a micro-step's way through forward and backward itself, with `compute`, and evaluates.
+  virtual bool computes() const { return false; }
+  // Tells the clock when forward and backward begin, and the sink of buckets in the last micro-step.
+  virtual void compute(const backend::MicroStep&, backend::GradientSink&) {}
+  virtual backend::BatchResult result() const { return {}; }  // of the step, where it computes
+  virtual backend::BatchResult evaluate(const backend::Batch&) { return {}; }
+  // Whether the end of backward is where a rank arrives at a collective. Where ranks wait for each other all
+  // the way through a step, it is not, and nobody's lateness is told.
+  virtual bool arrives() const { return true; }
   // Waits until gradients (or whatever the strategy exchanges) are those of the whole step.
   virtual void synchronize() = 0;
   // Updates weights. What became of it is the replica's outcome(); all ranks saw the same gradients, so all
@@ -73,10 +136,13 @@ class RankStrategy : public backend::GradientSink {
   virtual std::optional<backend::StepOutcome> outcome() const { return std::nullopt; }
   // Handed to others so far beside what the communicator counts.
   virtual std::uint64_t bytes_sent() const { return 0; }
-  // Where optimizer state lies outside of the replica: brings it in before it is exported, takes it out after
-  // it was imported. Called on all ranks.
+  // Where state lies outside of the replica: brings it in before it is exported, takes it out after it was
+  // imported. Called on all ranks.
   virtual void collect_state() {}
   virtual void distribute_state() {}
+  // Whether it lies with the other ranks, so that each keeps its share alone: distribute_state then follows
+  // every export.
+  virtual bool shares_state() const { return false; }
   // Whether a step's calls only enqueue work on the replica's device, so that it may record them and replay
   // them without this strategy.
   virtual bool only_enqueues() const = 0;
@@ -90,15 +156,27 @@ class Strategy {
   virtual std::shared_ptr<Shared> share(const RunContext&) const { return nullptr; }
   // On a process without replicas (a parameter server), before the others share; lives as long as the run.
   virtual std::shared_ptr<Shared> serve(const RunContext&) const { return nullptr; }
+  // Once a process, before anything is built: fills in what has to be measured first.
+  virtual void measure_ahead(config::Options&, const model::Model&, const backend::Backend&) const {}
   // Throws a usage error for options that this strategy cannot follow.
   virtual void check(const config::Options&) const {}
   // Replicas whose gradients are combined in one update; 1 for asynchronous strategies.
+  virtual Assignment assign(const AssignmentContext& context) const;
+  // One rank, on one thread, drives all devices of the run.
+  virtual bool one_loop() const { return false; }
+  // What is worth knowing of a run beside what every strategy has; `samples` holds all but these.
+  virtual std::vector<measure::Fact> facts(const AssignmentContext&,
+                                           const measure::RunSamples& /*samples*/) const {
+    return {};
+  }
   virtual int replicas_in_sync(const config::Options& options, int replicas) const = 0;
   virtual bool uses_collective() const = 0;            // a communicator is needed
   virtual bool uses_servers() const { return false; }  // parameter servers of the job take part
   // Ranks wait for others, so that arrival and communication are stamped.
   virtual bool communicates() const { return uses_collective(); }
   virtual bool spans_workers() const = 0;
+  // "cpu", "cuda" or "tpu".
+  virtual bool runs_on(const std::string& device) const { return device != "tpu"; }
   virtual int max_replicas() const = 0;  // 1 for single
 };
 

@@ -41,6 +41,7 @@ void check(const WorldConfig& config) {
 
 // Ranks of this process, ascending.
 std::vector<int> ranks_here(const WorldConfig& config) {
+  if (config.strategy->one_loop()) return {0};
   std::vector<int> ranks;
   const int here = config.member == nullptr ? 0 : config.member->rank();
   for (int rank = 0; rank < config.plan.replicas; ++rank) {
@@ -73,6 +74,7 @@ class LocalRanks::Impl {
     FlatLayout layout;
     on_first([&](Rank& rank) {
       layout = {rank.replica().weights().size(), spans() ? rank.layout_hash() : 0};
+      if (rank.holds_part()) layout = {};
     });
     return layout;
   }
@@ -152,9 +154,10 @@ class LocalRanks::Impl {
     std::vector<Evaluation> sums(ranks_.size());
     on_all([&](Rank& rank) {
       rank.collect_state();
-      rank.replica().import_statistics(statistics);
+      rank.import_statistics(statistics);
+      const auto [share, shares] = rank.share();
       sums[static_cast<std::size_t>(rank.number() - numbers_.front())] =
-          rank.evaluate(share_of(dataset, rank.number()));
+          rank.evaluate(share_of(dataset, share, shares));
     });
     return sums;
   }
@@ -189,6 +192,7 @@ class LocalRanks::Impl {
   bool holds(int rank) const { return std::ranges::find(numbers_, rank) != numbers_.end(); }
   const WorldConfig& config() const { return config_; }
   const Rank& first() const { return ranks_[0]; }
+  bool holds_whole_state() { return ranks_[0].holds_whole_state(); }
 
  private:
   bool spans() const { return config_.members.size() > 1; }
@@ -256,13 +260,14 @@ class LocalRanks::Impl {
     live.begin_ns = now_ns();
   }
 
-  // Contiguous parts, in rank order.
+  // Contiguous parts, in the order of shares.
   std::shared_ptr<const datasets::Dataset> share_of(const std::shared_ptr<const datasets::Dataset>& dataset,
-                                                    int rank) const {
+                                                    int share, int shares) const {
     const std::size_t size = dataset->size();
-    const auto replicas = static_cast<std::size_t>(config_.plan.replicas);
-    const auto bound = [&](int index) { return size * static_cast<std::size_t>(index) / replicas; };
-    return std::make_shared<DatasetSlice>(dataset, bound(rank), bound(rank + 1) - bound(rank));
+    const auto bound = [&](int index) {
+      return size * static_cast<std::size_t>(index) / static_cast<std::size_t>(shares);
+    };
+    return std::make_shared<DatasetSlice>(dataset, bound(share), bound(share + 1) - bound(share));
   }
 
   WorldConfig config_;
@@ -331,6 +336,7 @@ std::int64_t LocalRanks::steps_taken() const { return impl_->first().step(); }
 const std::string& LocalRanks::exchange() const { return impl_->exchange(); }
 const std::optional<Failure>& LocalRanks::failure() const { return impl_->failure(); }
 const WorldConfig& LocalRanks::config() const { return impl_->config(); }
+bool LocalRanks::holds_whole_state() const { return impl_->holds_whole_state(); }
 bool LocalRanks::holds(int rank) const { return impl_->holds(rank); }
 
 }  // namespace dtrain::train

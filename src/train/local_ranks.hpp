@@ -72,6 +72,8 @@ class LocalRanks {
   // "; gradients, 479 KB a bucket, go by ...", or nothing where no other process is needed.
   const std::string& exchange() const;
 
+  // False where ranks hold parts: what is asked of rank 0 is then what describe(true) brought there.
+  bool holds_whole_state() const;
   const WorldConfig& config() const;
   bool holds(int rank) const;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "model/model.hpp"
+#include "train/replica_config.hpp"
 
 namespace dtrain::train {
 namespace {
@@ -39,7 +40,8 @@ Rank::Rank(const WorldConfig& config, const FailureLog& failures, int rank)
     : config_(&config),
       failures_(&failures),
       rank_(rank),
-      max_batch_(std::ranges::max(config.plan.replica_batch)),
+      assignment_(config.strategy->assign(
+          {.model = config.model.get(), .options = config.options, .plan = &config.plan, .rank = rank})),
       loss_scaling_(config.options->precision == config::Precision::fp16),
       delays_(config.delays, rank) {
   if (!loss_scaling_) loss_scale_.scale = 1.0;
@@ -47,24 +49,19 @@ Rank::Rank(const WorldConfig& config, const FailureLog& failures, int rank)
 
 void Rank::build() {
   const config::Options& options = *config_->options;
-  backend::ReplicaConfig replica;
-  replica.model = config_->model.get();
-  replica.max_batch = max_batch_;
-  replica.precision = options.precision;
-  replica.optimizer = options.optimizer;
-  replica.bucket_bytes = static_cast<std::size_t>(options.bucket_mb * 1e6);
-  replica.check_buckets = config_->strategy->uses_collective();
-  const auto& devices = config_->plan.devices;
-  replica.device = devices.empty() ? rank_ : devices[static_cast<std::size_t>(rank_)];
-  replica.allocator = options.allocator;
-  replica.memory_growth = options.memory_growth;
-  replica.memory_limit = options.memory_limit.value_or(0);
-  replica.deterministic = options.deterministic;
-  replica.graphs = options.cuda_graphs;
-  if (!config_->plan.cores.empty()) replica.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
-  replica.threads = options.threads_per_replica;
-  replica_ = config_->backend->make_replica(replica);
-  replica_->import_weights(model::initial_weights(*config_->model, options.seed));
+  replica_ = config_->backend->make_replica(replica_config({.model = config_->model.get(),
+                                                            .options = &options,
+                                                            .plan = &config_->plan,
+                                                            .strategy = config_->strategy.get(),
+                                                            .assignment = &assignment_,
+                                                            .rank = rank_}));
+  const std::vector<float> initial = model::initial_weights(*config_->model, options.seed);
+  if (assignment_.part) {
+    replica_->import_weights(
+        model::take_part(initial, assignment_.part->parameters, own_model().parameter_count));
+  } else {
+    replica_->import_weights(initial);
+  }
   if (options.cache) replica_->hold_dataset(*config_->data.train);
   stamps_.emplace(*replica_, config_->strategy->communicates(), options.accumulate);
   stamps_->before_communication([this] { delay(Phase::communication); });
@@ -79,8 +76,8 @@ datasets::PipelineConfig Rank::pipeline_config() const {
   pipeline.shuffle = options.shuffle;
   pipeline.global_batch = config_->plan.global_batch;
   pipeline.keep_last = options.last_batch == config::LastBatch::keep;
-  pipeline.rank = rank_;
-  pipeline.replicas = config_->plan.replicas;
+  pipeline.rank = assignment_.share;
+  pipeline.replicas = assignment_.shares;
   pipeline.accumulate = options.accumulate;
   pipeline.augment = options.augment;
   pipeline.content = content_for(replica_->input_format());
@@ -101,10 +98,14 @@ void Rank::join(comm::LocalGroup* group, std::shared_ptr<strategy::Shared> share
   context.communicator = communicator_.get();
   context.options = config_->options;
   context.shared = std::move(shared);
+  context.assignment = &assignment_;
+  context.clock = &*stamps_;
   context.timeout = config_->options->timeout;
   context.loss_scaling = loss_scaling_;
   strategy_ = config_->strategy->attach(context);
   stamps_->set_synchronizes_last(strategy_->synchronizes_last());
+  stamps_->set_arrives(strategy_->arrives());
+  stamps_->set_fused(replica_->fused());
   stamps_->set_overlap(config_->options->overlap);
   // A delay is the host's: it would not be there in a replay.
   record_ = config_->options->cuda_graphs && config_->delays.empty() && strategy_->only_enqueues();
@@ -157,6 +158,7 @@ void Rank::run(std::span<measure::StepRecord> records) {
 }
 
 void Rank::take_step(measure::StepRecord& record) {
+  whole_.reset();
   const double scale = loss_scale_.scale;
   stamps_->begin(strategy_.get());
   strategy_->before_step();
@@ -164,7 +166,7 @@ void Rank::take_step(measure::StepRecord& record) {
   prefetch();
   wait_for_device();
 
-  const backend::BatchResult result = replica_->result(slot);
+  const backend::BatchResult result = step_result();
   record.loss_sum = result.loss_sum;
   record.correct = result.correct;
   const strategy::RankStrategy::StepReport report = strategy_->report();
@@ -177,6 +179,14 @@ void Rank::take_step(measure::StepRecord& record) {
   if (!std::isfinite(record.loss_sum)) throw not_finite("loss", true);
   if (outcome.applied && !outcome.weights_finite) throw not_finite("weight", true);
   finish(outcome.applied);
+  if (assignment_.counts) return;
+  record.images = 0;
+  record.loss_sum = 0.0;
+  record.correct = 0;
+}
+
+backend::BatchResult Rank::step_result() {
+  return strategy_->computes() ? strategy_->result() : replica_->result(slot);
 }
 
 // All micro-steps, and with the last of them the update.
@@ -223,11 +233,8 @@ void Rank::enqueue() {
   enqueued_ = true;
   const backend::MicroStep& micro = pass_.micro;
   stamps_->input_ready();
-  if (pass_.delayed) delay(Phase::forward);
-  if (micro.batch.count > 0) replica_->forward(slot, micro.batch);
-  stamps_->forward_done();
-  if (pass_.delayed) delay(Phase::backward);
-  enqueue_backward();
+  if (replica_->fused()) return enqueue_fused();
+  enqueue_computation();
   stamps_->backward_done();
   if (!micro.last) return;
   if (strategy_->synchronizes_last()) {
@@ -247,13 +254,35 @@ void Rank::enqueue() {
   stamps_->end();
 }
 
+void Rank::enqueue_fused() {
+  for (const Phase phase : {Phase::forward, Phase::backward, Phase::communication, Phase::update}) {
+    if (pass_.delayed) delay(phase);
+  }
+  replica_->fused_step(pass_.micro);
+  stamps_->backward_done();
+  if (pass_.micro.last) stamps_->end();
+}
+
+void Rank::enqueue_computation() {
+  const backend::MicroStep& micro = pass_.micro;
+  if (pass_.delayed) delay(Phase::forward);
+  if (strategy_->computes()) {
+    if (pass_.delayed) delay(Phase::backward);
+    return strategy_->compute(micro, *stamps_);
+  }
+  if (micro.batch.count > 0) replica_->forward(slot, micro.batch);
+  stamps_->forward_done();
+  if (pass_.delayed) delay(Phase::backward);
+  enqueue_backward();
+}
+
 // Gradients are divided by the images of all replicas that share the update.
 int Rank::images_of_update(const datasets::MicroBatch& micro) const {
   const int replicas = config_->plan.replicas;
   if (replicas == 1 || config_->strategy->replicas_in_sync(*config_->options, replicas) > 1) {
     return micro.step_images;
   }
-  return std::max(config::share_of(micro.step_images, rank_, replicas), 1);
+  return std::max(config::share_of(micro.step_images, assignment_.share, assignment_.shares), 1);
 }
 
 backend::StepOutcome Rank::step_outcome() {
@@ -356,7 +385,8 @@ Evaluation Rank::evaluate(const std::shared_ptr<const datasets::Dataset>& share)
   // Record numbers are those of the training set.
   if (in_order.content == datasets::BatchContent::records) in_order.content = datasets::BatchContent::bytes;
   in_order.shuffle = 0;
-  in_order.global_batch = static_cast<int>(std::min<std::size_t>(max_batch_, share->size()));
+  const auto most = static_cast<std::size_t>(assignment_.max_batch);
+  in_order.global_batch = static_cast<int>(std::min(most, share->size()));
   in_order.keep_last = true;
   in_order.rank = 0;
   in_order.replicas = 1;
@@ -366,13 +396,15 @@ Evaluation Rank::evaluate(const std::shared_ptr<const datasets::Dataset>& share)
   double correct = 0.0;
   for (int step = 0; step < pipeline->steps_per_epoch(); ++step) {
     poll();
-    const backend::BatchResult result = replica_->evaluate(batch_of(pipeline->next()));
+    const backend::Batch batch = batch_of(pipeline->next());
+    const backend::BatchResult result =
+        strategy_->computes() ? strategy_->evaluate(batch) : replica_->evaluate(batch);
     sums.loss += result.loss_sum;
     sums.images += result.count;
     correct += result.correct;
   }
   sums.accuracy = correct;
-  return sums;
+  return assignment_.counts ? sums : Evaluation{};
 }
 
 double Rank::stamp_seconds() {

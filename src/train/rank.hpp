@@ -33,7 +33,11 @@ class alignas(64) Rank {
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& share);  // sums, not means
 
   TrainingState state();
-  void collect_state() { strategy_->collect_state(); }
+  // All ranks together. What lies with other ranks is then known here, until the next step.
+  void collect_state();
+  bool holds_whole_state() const { return !holds_part() && !strategy_->shares_state(); }
+  bool holds_part() const { return assignment_.part.has_value(); }
+  std::pair<int, int> share() const { return {assignment_.share, assignment_.shares}; }
   // All ranks together. A state without weights is rank 0's, which hands them on.
   void load(const TrainingState& state);
   std::vector<float> weights();
@@ -49,6 +53,7 @@ class alignas(64) Rank {
   std::uint64_t bytes_uncompressed() const;
   // Of where every parameter lies in the flat buffers.
   std::uint64_t layout_hash();
+  void import_statistics(std::span<const float> whole);
   backend::Replica& replica() { return *replica_; }
   const datasets::Pipeline& pipeline() const { return *pipeline_; }
 
@@ -58,6 +63,26 @@ class alignas(64) Rank {
     backend::MicroStep micro;
     bool delayed = false;  // delays are per step: the first micro-step takes them
   };
+
+  // Canonical order, of the whole model.
+  struct WholeState {
+    std::vector<float> weights;
+    std::vector<float> gradients;
+    std::vector<std::vector<float>> optimizer;
+    std::vector<float> statistics;
+  };
+  // What the replica has: the whole, or its part.
+  WholeState own_state();
+  void set_own_state(const WholeState& state);
+  std::vector<float> join_parts(std::span<const float> own, const std::vector<model::Piece>& pieces,
+                                std::size_t size);
+  void share_from_first(std::vector<float>& values, std::size_t size);
+  const model::Model& own_model() const {
+    return assignment_.part ? *assignment_.part->model : *config_->model;
+  }
+  backend::BatchResult step_result();
+  void enqueue_fused();
+  void enqueue_computation();
 
   bool spans() const { return config_->members.size() > 1; }
   void import_state(const TrainingState& state);
@@ -86,7 +111,8 @@ class alignas(64) Rank {
   const WorldConfig* config_;
   const FailureLog* failures_;
   int rank_;
-  int max_batch_;
+  strategy::Assignment assignment_;
+  std::optional<WholeState> whole_;  // since collect_state, where the replica has less
   bool loss_scaling_;
   PhaseDelays delays_;
 

@@ -49,7 +49,7 @@ class World::Impl {
   measure::StretchRecord run(int steps) {
     measure::StretchRecord stretch;
     if (steps <= 0) {
-      stretch.ranks.resize(static_cast<std::size_t>(config().plan.replicas));
+      stretch.ranks.resize(static_cast<std::size_t>(loops()));
       return stretch;
     }
     give(Order::Kind::run, steps);
@@ -61,7 +61,7 @@ class World::Impl {
     for (const auto& [rank, answer] : collect()) {
       for (auto& records : unpack_records(answer)) stretch.ranks.push_back(std::move(records));
     }
-    if (std::ssize(stretch.ranks) != config().plan.replicas) {
+    if (std::ssize(stretch.ranks) != loops()) {
       throw std::logic_error("records of another number of ranks than the plan has");
     }
     stretch.begin_ns = stretch.ranks[0].front().begin_ns;
@@ -75,7 +75,10 @@ class World::Impl {
 
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& dataset) {
     std::vector<float> statistics;
-    if (config().model->has_batch_statistics()) statistics = local_->state().statistics;
+    if (config().model->has_batch_statistics()) {
+      bring_state();
+      statistics = local_->state().statistics;
+    }
     ByteWriter payload;
     payload.put(statistics);
     give(Order::Kind::evaluate, dataset == config().data.test ? 1 : 0, payload.bytes());
@@ -122,6 +125,12 @@ class World::Impl {
     for (const auto& rank : ranks) {
       samples.replica_bytes = std::max(samples.replica_bytes, rank.memory.allocated);
       samples.replica_peak_bytes = std::max(samples.replica_peak_bytes, rank.memory.peak);
+      samples.rank_memory.push_back({.allocated = rank.memory.allocated,
+                                     .peak = rank.memory.peak,
+                                     .weights = rank.memory.weights,
+                                     .gradients = rank.memory.gradients,
+                                     .optimizer = rank.memory.optimizer,
+                                     .activations = rank.memory.activations});
     }
     samples.weights_hash = ranks[0].weights_hash;
     samples.weights_agree = std::ranges::all_of(
@@ -135,7 +144,14 @@ class World::Impl {
       samples.staleness = staleness_;
     }
     samples.dropped_gradients = dropped_;
+    samples.facts = config().strategy->facts(
+        {.model = config().model.get(), .options = config().options, .plan = &config().plan}, samples);
     add_notes(samples);
+  }
+
+  // Before rank 0 is asked for what the ranks have between them.
+  void bring_state() {
+    if (!local_->holds_whole_state()) descriptions(true);
   }
 
   LocalRanks& local() { return *local_; }
@@ -150,6 +166,7 @@ class World::Impl {
     return config;
   }
 
+  int loops() const { return config().strategy->one_loop() ? 1 : config().plan.replicas; }
   bool spans() const { return config().leader != nullptr && config().members.size() > 1; }
 
   void give(Order::Kind kind, std::int64_t number = 0, std::string payload = {}) {
@@ -287,8 +304,14 @@ TrainingState World::save_state() {
   return impl_->local().state();
 }
 void World::load_state(const TrainingState& state) { impl_->load_state(state); }
-std::vector<float> World::weights(int rank) { return impl_->local().weights(rank); }
-std::vector<float> World::gradients(int rank) { return impl_->local().gradients(rank); }
+std::vector<float> World::weights(int rank) {
+  impl_->bring_state();
+  return impl_->local().weights(rank);
+}
+std::vector<float> World::gradients(int rank) {
+  impl_->bring_state();
+  return impl_->local().gradients(rank);
+}
 
 std::vector<std::string> World::weight_hashes() {
   std::vector<std::string> hashes;

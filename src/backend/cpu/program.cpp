@@ -17,6 +17,10 @@ bool needs_input(const model::Layer& layer) {
 }
 
 // Whether an op's backward reads its own output to mask a ReLU. Batch norm keeps its mask in a workspace.
+std::unique_ptr<Op> no_collective_layers() {
+  throw std::logic_error("a collective layer, which these replicas do not have");
+}
+
 bool needs_output(const FusedLayer& fused, const model::Layer& layer) {
   if (std::holds_alternative<model::Relu>(layer.operation)) return true;
   return fused.relu && fused.pool_layer < 0 && !std::holds_alternative<model::BatchNorm>(layer.operation);
@@ -90,7 +94,9 @@ std::unique_ptr<Op> Program::make_op(const Builder& builder, std::size_t index) 
                                [&](const model::BatchNorm&) { return make_batch_norm(builder, place); },
                                [&](const model::MaxPool&) { return make_max_pool(builder, place); },
                                [&](const model::Relu&) { return make_relu(builder, place); },
-                               [&](const model::Add&) { return make_add(builder, place); }},
+                               [&](const model::Add&) { return make_add(builder, place); },
+                               [&](const model::GatherChannels&) { return no_collective_layers(); },
+                               [&](const model::SumGradients&) { return no_collective_layers(); }},
                     place.layer->operation);
 }
 

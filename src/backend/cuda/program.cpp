@@ -100,7 +100,10 @@ std::unique_ptr<Op> Program::make_op(const Builder& builder, std::size_t index) 
                                [&](const model::BatchNorm&) { return make_batch_norm(builder, place); },
                                [&](const model::MaxPool&) { return make_max_pool(builder, place); },
                                [&](const model::Relu&) { return make_relu(builder, place); },
-                               [&](const model::Add&) { return make_add(builder, place); }},
+                               [&](const model::Add&) { return make_add(builder, place); },
+                               [&](const auto&) -> std::unique_ptr<Op> {
+                                 throw std::logic_error("a collective layer, which GPU replicas do not have");
+                               }},
                     place.layer->operation);
 }
 
