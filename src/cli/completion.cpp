@@ -34,8 +34,10 @@ std::string second_words(const Commands& commands, const std::string& first) {
 }
 
 std::string bash_values(const FlagEntry& flag) {
-  if (!flag.choices.empty()) return fmt::format("compgen -W '{}' -- \"$word\"", join(flag.choices, " "));
-  return flag.is_path ? "compgen -f -- \"$word\"" : "";
+  const std::string files = flag.is_path ? "compgen -f -- \"$word\"" : "";
+  if (flag.choices.empty()) return files;
+  const std::string words = fmt::format("compgen -W '{}' -- \"$word\"", join(flag.choices, " "));
+  return files.empty() ? words : words + "; " + files;
 }
 
 std::string bash_command(Command& command) {
@@ -84,7 +86,9 @@ std::string fish_flag(const std::string& condition, const FlagEntry& flag) {
   std::string text = fmt::format("complete -c dtrain -n '{}'", condition);
   for (const auto& name : flag.names) text += " -l " + name.substr(2);
   text += " -d " + fish_quoted(flag.summary);
-  if (!flag.choices.empty()) text += " -xa " + fish_quoted(join(flag.choices, " "));
+  if (!flag.choices.empty()) {
+    text += (flag.is_path ? " -rFa " : " -xa ") + fish_quoted(join(flag.choices, " "));
+  }
   if (flag.choices.empty() && flag.takes_value) text += flag.is_path ? " -rF" : " -x";
   return text + "\n";
 }

@@ -56,6 +56,14 @@ void Flags::choice(const std::string& names, const std::vector<std::string>& cho
   entry.choices = choices;
 }
 
+void Flags::choice_or_path(const std::string& names, const std::vector<std::string>& choices,
+                           const std::string& file, const std::string& help, const TakeText& take) {
+  FlagEntry& entry = record(add_value(names, listed(choices) + "|" + file, help, take), help);
+  entry.takes_value = true;
+  entry.is_path = true;
+  entry.choices = choices;
+}
+
 void Flags::repeated(const std::string& names, const std::string& placeholder, const std::string& help,
                      const TakeText& take) {
   const auto take_all = [take](const std::vector<std::string>& texts) {

@@ -41,6 +41,9 @@ class Flags {
             std::string& target);
   void choice(const std::string& names, const std::vector<std::string>& choices, const std::string& help,
               const TakeText& take);
+  // One of the choices, or the path of such a file.
+  void choice_or_path(const std::string& names, const std::vector<std::string>& choices,
+                      const std::string& file, const std::string& help, const TakeText& take);
   void repeated(const std::string& names, const std::string& placeholder, const std::string& help,
                 const TakeText& take);
   // A flag that is on already also gets --no-NAME.

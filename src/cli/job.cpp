@@ -184,6 +184,8 @@ void require_same_work(const Job& job, const report::Result& planned, Seconds ti
   cluster::Member& member = *job.member;
   auto values = report::config_values(planned);
   std::erase_if(values, [](const auto& entry) { return own_affairs.contains(entry.first); });
+  // Not where its file lies.
+  values["model"] = fmt::format("{} of layers {}", planned.model.name, planned.model.fingerprint);
   values["data set"] = fmt::format("{} of {} images, checksum {}", planned.dataset.name,
                                    planned.dataset.images, planned.dataset.checksum);
   const auto all = member.all_gather("work", pack(values), all_ranks(member), Deadline::in(timeout));

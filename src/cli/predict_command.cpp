@@ -5,7 +5,8 @@
 #include "base/text.hpp"
 #include "cli/command.hpp"
 #include "cli/output.hpp"
-#include "model/zoo.hpp"
+#include "cli/training_flags.hpp"
+#include "model/find_model.hpp"
 #include "predict/counts.hpp"
 #include "predict/writers.hpp"
 
@@ -45,8 +46,7 @@ class PredictCommand final : public Command {
                 });
     flags.repeated("--allreduce", "FILE", "What dtrain allreduce --json measured; may be repeated",
                    [this](const std::string& text) { sweeps_.push_back(text); });
-    flags.choice("--model", model::zoo().names(), "Another model than was measured: a coarse guess",
-                 [this](const std::string& text) { request_.model = model::zoo().at(text).name; });
+    declare_model_flag(flags, "Another model than was measured: a coarse guess", model_);
     flags.group("Output");
     flags.value("--format", "LIST", fmt::format("Of {} [console]", join(predict::formats().names(), ",")),
                 [this](const std::string& text) {
@@ -60,6 +60,7 @@ class PredictCommand final : public Command {
 
   ExitCode run(const std::string&) override {
     require_sense();
+    if (!model_.empty()) request_.model = model::find_model(model_);
     for (const auto& path : sweeps_) request_.sweeps.push_back(predict::read_sweep(path));
     const report::Result result = report::read_result(paths_.front());
     request_.file = paths_.front();
@@ -110,6 +111,7 @@ class PredictCommand final : public Command {
 
   std::vector<std::string> paths_;
   predict::Request request_;
+  std::string model_;
   std::vector<std::string> sweeps_;
   std::vector<std::string> formats_{"console"};
   std::string out_;

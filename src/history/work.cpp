@@ -31,8 +31,15 @@ void add_machine(Traits& traits, const report::Result& result) {
   traits.add("build", result.build.build_type + result.build.sanitizers, true);
 }
 
+// A name of the zoo means the same everywhere; a file of that name may hold anything.
+std::string model_of(const report::Result& result) {
+  const report::ModelInfo& model = result.model;
+  const bool known = model.name == result.options.model || model.fingerprint.empty();
+  return known ? model.name : fmt::format("{} {}", model.name, model.fingerprint);
+}
+
 void add_model(Traits& traits, const report::Result& result) {
-  traits.add("model", result.model.name);
+  traits.add("model", model_of(result));
   traits.add("parameters", result.model.parameters);
   traits.add("precision", config::name(result.options.precision));
   traits.add("optimizer", result.options.optimizer);

@@ -1,7 +1,5 @@
 #include "predict/outlook.hpp"
 
-#include "model/zoo.hpp"
-
 namespace dtrain::predict {
 
 namespace {
@@ -75,18 +73,16 @@ std::vector<Limit> find_limits(const Forecast& forecast) {
   return limits;
 }
 
-std::vector<Gain> find_gains(const Forecast& forecast, const report::Result& result, const std::string& model,
-                             int replicas) {
+std::vector<Gain> find_gains(const Forecast& forecast, const report::Result& result, int replicas) {
   const Setup& setup = forecast.setup();
   std::vector<Gain> gains;
   const auto add = [&](const std::string& change, const Exchange& exchange, const std::string& remark) {
     Gain gain{change, forecast.gain(exchange, replicas), remark};
     if (gain.factor.value >= worth_telling) gains.push_back(std::move(gain));
   };
-  const auto* known = model::zoo().find(model);
-  if (setup.exchange.overlap && known != nullptr) {
+  if (setup.exchange.overlap && setup.target_model) {
     std::vector<double> sizes;
-    const auto exchanges = other_buckets(setup, known->value(), sizes);
+    const auto exchanges = other_buckets(setup, *setup.target_model, sizes);
     const auto step = [&](const Exchange& exchange) { return forecast.parts(exchange, replicas).step(); };
     std::size_t best = 0;
     for (std::size_t i = 1; i < exchanges.size(); ++i) {

@@ -15,7 +15,6 @@ std::vector<Limit> find_limits(const Forecast& forecast);
 
 // Other bucket sizes, averaging now and then, compression: those that the model sees something of, best
 // first.
-std::vector<Gain> find_gains(const Forecast& forecast, const report::Result& result, const std::string& model,
-                             int replicas);
+std::vector<Gain> find_gains(const Forecast& forecast, const report::Result& result, int replicas);
 
 }  // namespace dtrain::predict

@@ -66,7 +66,7 @@ std::string cannot_tell(const Setup& setup, const Forecast& forecast) {
 Prediction::Source source_of(const report::Result& result, const Measured& measured, const Request& request) {
   Prediction::Source source{.file = request.file,
                             .created = result.created,
-                            .model = request.model.empty() ? result.model.name : request.model,
+                            .model = request.model ? request.model->name : result.model.name,
                             .measured_model = result.model.name,
                             .strategy = result.options.strategy,
                             .device = result.device,
@@ -272,7 +272,7 @@ Prediction predict(const report::Result& result, const Request& request) {
   prediction.limits = find_limits(forecast);
   prediction.limits_up_to = looked_up_to(setup);
   prediction.verdict = verdict_of(prediction, measured);
-  prediction.gains = find_gains(forecast, result, prediction.source.model, *asked.rbegin());
+  prediction.gains = find_gains(forecast, result, *asked.rbegin());
   note(prediction, forecast, measured);
   return prediction;
 }

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "base/error.hpp"
+#include "model/find_model.hpp"
 #include "model/flops.hpp"
-#include "model/zoo.hpp"
 #include "predict/fitting_sweeps.hpp"
 
 namespace dtrain::predict {
@@ -35,6 +35,22 @@ double share_sent(const report::Result& result, const Point& point) {
   return 1.0;
 }
 
+bool is_measured(const report::Result& result, const model::Model& model) {
+  const std::string& known = result.model.fingerprint;
+  return known.empty() ? model.name == result.model.name : model::fingerprint(model) == known;
+}
+
+// The layers that were measured, where they can still be had: a model file may be gone, or another by now.
+std::optional<model::Model> measured_model(const report::Result& result) {
+  const std::string& asked = result.options.model;
+  try {
+    model::Model model = model::find_model(model::is_model_file(asked) ? asked : result.model.name);
+    if (is_measured(result, model)) return model;
+  } catch (const Error&) {
+  }
+  return std::nullopt;
+}
+
 void set_exchange(Setup& setup, const report::Result& result, const Measured& measured) {
   const auto& options = result.options;
   setup.compresses = options.compress != "none";
@@ -43,22 +59,24 @@ void set_exchange(Setup& setup, const report::Result& result, const Measured& me
   exchange.overlap = setup.can_overlap && options.overlap;
   exchange.sync_every = options.sync_every;
   exchange.sent_share = share_sent(result, measured.points.back());
-  const auto* known = model::zoo().find(result.model.name);
-  if (known != nullptr && options.sync_every == 1) {
-    exchange.buckets = buckets_of(known->value(), options.bucket_mb);
+  setup.target_model = measured_model(result);
+  if (setup.target_model && options.sync_every == 1) {
+    exchange.buckets = buckets_of(*setup.target_model, options.bucket_mb);
   } else {
     exchange.buckets = one_bucket(static_cast<double>(result.model.parameters) * sizeof(float));
   }
 }
 
-void set_target(Setup& setup, const report::Result& result, const std::string& name) {
+void set_target(Setup& setup, const report::Result& result, const std::optional<model::Model>& asked) {
   setup.target_exchange = setup.exchange;
-  if (name.empty() || name == result.model.name) return;
-  const model::Model target = model::zoo().at(name).value();
+  if (!asked || is_measured(result, *asked)) return;
+  const model::Model& target = *asked;
+  setup.target_model = target;
   setup.another_model = true;
   if (!(result.model.training_flops_per_image > 0.0)) {
     throw usage_error(
-        fmt::format("--model {}: the result does not say how many operations its own model takes", name),
+        fmt::format("--model {}: the result does not say how many operations its own model takes",
+                    target.name),
         "leave --model out, or measure again");
   }
   setup.target_work = model::training_flops(target) / result.model.training_flops_per_image;
@@ -69,7 +87,7 @@ void set_target(Setup& setup, const report::Result& result, const std::string& n
   setup.notes.push_back(fmt::format(
       "{} was not measured: its computation is that of {} x {:.3g}, by operations an image, as if both "
       "used the device equally well; a coarse guess",
-      name, result.model.name, setup.target_work));
+      target.name, result.model.name, setup.target_work));
 }
 
 std::vector<LevelLaw> spanning_laws(const report::Result& result, bool& known) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "model/model.hpp"
 #include "predict/law.hpp"
 #include "predict/link.hpp"
 #include "predict/measured.hpp"
@@ -19,7 +20,7 @@ struct Request {
   std::optional<Link> link;     // between hosts; none = as measured
   std::optional<int> per_host;  // replicas on a host, with a link; none = as many as were measured on one
   std::vector<Sweep> sweeps;
-  std::string model;  // another one than was measured; empty = that one
+  std::optional<model::Model> model;  // another one than was measured; none = that one
 };
 
 inline constexpr int largest_replicas = 1'000'000;
@@ -48,7 +49,8 @@ struct Setup {
   Exchange exchange;           // of the runs
   Exchange target_exchange;    // with another model its buckets, else the same
   bool another_model = false;  // is asked for than was measured
-  double target_work = 1.0;    // its computation / that of the measured one
+  std::optional<model::Model> target_model;  // none: it is not known what layers it has
+  double target_work = 1.0;                  // its computation / that of the measured one
   std::vector<LevelLaw> local_laws;
   std::vector<LevelLaw> spanning_laws;  // the communicator's own first
   bool law_known = false;               // the first one is what the communicator says that it does

@@ -43,6 +43,8 @@ void fact_fields(A& a, T& r) {
   });
   a.object("model", [&](auto& model) {
     model.value("name", r.model.name);
+    if (!A::saving || !r.model.fingerprint.empty())
+      model.value("fingerprint", r.model.fingerprint, Need::optional);
     model.value("parameters", r.model.parameters);
     model.value("training_flops_per_image", r.model.training_flops_per_image, Need::optional);
     model.value("peak_flops_per_replica", r.model.peak_flops_per_replica, Need::optional);

@@ -43,6 +43,8 @@ struct ClusterInfo {
 
 struct ModelInfo {
   std::string name;
+  // Of what it computes, whatever its name: model::fingerprint. Empty: not recorded.
+  std::string fingerprint = {};
   std::size_t parameters = 0;
   double training_flops_per_image = 0.0;
   double peak_flops_per_replica = 0.0;  // a second, at the precision used; 0 = unknown

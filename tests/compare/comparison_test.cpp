@@ -145,6 +145,22 @@ INSTANTIATE_TEST_SUITE_P(
                     Change{"losses", [](auto& r) { r.samples.runs[1].losses[1] = 2.4; }},
                     Change{"losses", [](auto& r) { r.samples.runs[1].losses.clear(); }}));
 
+// A path may hold another model by now, and a model may lie elsewhere.
+TEST(SameWork, ModelsAreToldByWhatTheyCompute) {
+  auto base = base_result();
+  auto next = base_result();
+  const auto judged = [&] { return compare({"base", {base}}, {"new", {next}}, {}); };
+  base.options.model = next.options.model = "mine.toml";
+  base.model.fingerprint = "00000000000000aa";
+  next.model.fingerprint = "00000000000000bb";
+  EXPECT_THAT(work_keys(judged()), Contains("model"));
+  next.model.fingerprint = base.model.fingerprint;
+  next.options.model = "elsewhere/mine.toml";
+  EXPECT_EQ(judged().outcome, Outcome::pass);
+  next.model.fingerprint.clear();
+  EXPECT_THAT(work_keys(judged()), Contains("model"));
+}
+
 TEST(SameWork, LossesMayDifferByRounding) {
   auto next = make_result(2, calm);
   for (auto& run : next.samples.runs) {

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "model/find_model.hpp"
 #include "synthetic.hpp"
 
 namespace dtrain::predict {
@@ -230,7 +231,7 @@ TEST(Predict, OfAnotherModelIsByItsOperationsAndBytes) {
   const Truth truth;
   Request request = ask({8});
   const double own = predict(make_result(truth, {1, 2, 4}), request).estimates.front().step.value;
-  request.model = "resnet9";
+  request.model = model::find_model("resnet9");
   const Prediction other = predict(make_result(truth, {1, 2, 4}), request);
   EXPECT_GT(other.estimates.front().step.value, 10.0 * own);
   EXPECT_THAT(other.notes, testing::Contains(HasSubstr("coarse guess")));

@@ -101,9 +101,6 @@ TEST(Refusal, OfImpossibleRequestsIsAnError) {
   Request per_host = ask({8});
   per_host.per_host = 4;
   expect_error(ErrorCategory::usage, "--per-host 4 needs --link", result, per_host);
-  Request model = ask({8});
-  model.model = "vgg";
-  expect_error(ErrorCategory::usage, "vgg", result, model);
   const Truth strong{.scaling = config::Scaling::strong, .batch = 64};
   expect_error(ErrorCategory::usage, "--replicas 65", make_result(strong, {1, 2, 4}), ask({65}));
 }
