@@ -32,12 +32,14 @@ namespace {
 
 double elements_moved(const Layer& layer) {
   if (std::holds_alternative<Relu>(layer.operation)) return 0.0;
+  if (std::holds_alternative<SumGradients>(layer.operation)) return 0.0;
   double in = 0.0;
   for (const Shape& shape : layer.input_shapes) in += static_cast<double>(shape.elements());
   const auto out = static_cast<double>(layer.output.elements());
   const double forward = in + out;
   if (std::holds_alternative<Add>(layer.operation)) return forward;  // gradients pass through
   if (std::holds_alternative<MaxPool>(layer.operation)) return forward + out + in;
+  if (std::holds_alternative<GatherChannels>(layer.operation)) return forward + 2.0 * in;
   if (std::holds_alternative<BatchNorm>(layer.operation)) return forward + out + 2.0 * in;
   const double weight_gradient = in + out;
   const bool reads_image = layer.inputs.front() == image_input;

@@ -15,6 +15,7 @@ std::vector<float> take_part(std::span<const float> whole, const std::vector<Pie
 
 void put_part(std::span<const float> part, const std::vector<Piece>& pieces, std::span<float> whole) {
   for (const Piece& piece : pieces) {
+    if (!piece.given) continue;
     std::ranges::copy(part.subspan(piece.part_offset, piece.size), whole.data() + piece.whole_offset);
   }
 }

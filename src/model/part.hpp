@@ -13,6 +13,7 @@ struct Piece {
   std::size_t whole_offset = 0;
   std::size_t part_offset = 0;
   std::size_t size = 0;
+  bool given = true;  // to the whole, by this part; false: another part holds the same and gives it
 };
 
 // What one rank holds of a model, as a model of its own. The image of a part is what it is fed with.
@@ -25,7 +26,7 @@ struct Part {
 // The values of a part, of `size` elements, out of those of the whole.
 std::vector<float> take_part(std::span<const float> whole, const std::vector<Piece>& pieces,
                              std::size_t size);
-// Puts them where they belong in the whole.
+// Puts what this part gives where it belongs in the whole.
 void put_part(std::span<const float> part, const std::vector<Piece>& pieces, std::span<float> whole);
 
 }  // namespace dtrain::model
