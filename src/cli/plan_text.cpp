@@ -47,7 +47,7 @@ std::string describe_plan(const Session& session, const std::string& work) {
   line("work", work);
   if (!options.formats.empty())
     line("output", fmt::format("{} ({})", options.out, join(options.formats, ", ")));
-  if (model::is_model_file(options.model)) text += "\n" + layer_table(*session.model);
+  if (model::is_model_file(options.model)) text.append("\n").append(layer_table(*session.model));
   text += fmt::format("\n  {:<16}{:>9}{:>15}{:>14}{:>16}  {}\n", "run", "replicas", "replica batch",
                       "global batch", "memory each", "placement");
   for (const auto& run : session.plan.runs) {
