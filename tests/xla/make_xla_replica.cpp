@@ -1,0 +1,33 @@
+#include "make_xla_replica.hpp"
+
+#include <map>
+
+#include "backend/make_replica.hpp"
+
+namespace dtrain::testing {
+
+namespace {
+
+const std::shared_ptr<const backend::xla::Plugin>& plugin() {
+  static const auto loaded = std::make_shared<const backend::xla::Plugin>(XLA_CPU_PLUGIN);
+  return loaded;
+}
+
+}  // namespace
+
+std::unique_ptr<backend::xla::XlaReplica> make_xla_replica(const backend::ReplicaConfig& config,
+                                                           int devices) {
+  // One client for each number of devices, so that a program is compiled once for all tests.
+  static std::map<int, std::shared_ptr<const backend::xla::Client>> clients;
+  auto& client = clients[devices];
+  if (!client) client = std::make_shared<const backend::xla::Client>(plugin(), devices);
+  return std::make_unique<backend::xla::XlaReplica>(client, config, devices);
+}
+
+std::unique_ptr<backend::Replica> make_replica(const backend::ReplicaConfig& config) {
+  return make_xla_replica(config, 1);
+}
+
+int golden_steps() { return 20; }
+
+}  // namespace dtrain::testing
