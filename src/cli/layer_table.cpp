@@ -24,6 +24,8 @@ std::string operation_text(const model::Operation& operation) {
           [](const model::Add&) { return std::string("add"); },
           [](const model::GatherChannels&) { return std::string("gather channels"); },
           [](const model::SumGradients&) { return std::string("sum gradients"); },
+          [](const model::Slice&) { return std::string("slice"); },
+          [](const model::Concatenate&) { return std::string("concatenate"); },
       },
       operation);
 }

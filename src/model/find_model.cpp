@@ -32,6 +32,11 @@ std::string described(const Operation& operation) {
           [](const Add&) { return std::string("add"); },
           [](const GatherChannels& g) { return fmt::format("gather {}", fmt::join(g.channels, " ")); },
           [](const SumGradients&) { return std::string("sum_gradients"); },
+          [](const Slice& s) {
+            return fmt::format("slice {} {} {} {}", s.offset, s.shape.channels, s.shape.height,
+                               s.shape.width);
+          },
+          [](const Concatenate&) { return std::string("concatenate"); },
       },
       operation);
 }

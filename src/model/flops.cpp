@@ -39,6 +39,8 @@ double elements_moved(const Layer& layer) {
   const double forward = in + out;
   if (std::holds_alternative<Add>(layer.operation)) return forward;  // gradients pass through
   if (std::holds_alternative<MaxPool>(layer.operation)) return forward + out + in;
+  if (std::holds_alternative<Slice>(layer.operation)) return 4.0 * out;
+  if (std::holds_alternative<Concatenate>(layer.operation)) return forward + out + in;
   if (std::holds_alternative<GatherChannels>(layer.operation)) return forward + 2.0 * in;
   if (std::holds_alternative<BatchNorm>(layer.operation)) return forward + out + 2.0 * in;
   const double weight_gradient = in + out;

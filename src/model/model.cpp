@@ -16,6 +16,18 @@ namespace {
   throw std::logic_error(fmt::format("layer {}: {}", layer.name, why));
 }
 
+Shape concatenated(const std::vector<Shape>& inputs) {
+  Shape channels{0, inputs.front().height, inputs.front().width};
+  std::size_t elements = 0;
+  bool same = true;
+  for (const Shape& each : inputs) {
+    channels.channels += each.channels;
+    elements += each.elements();
+    same = same && each.height == channels.height && each.width == channels.width;
+  }
+  return same ? channels : Shape{static_cast<int>(elements), 1, 1};
+}
+
 Shape infer(const Layer& layer) {
   const Shape& in = layer.input_shapes.front();
   return std::visit(
@@ -44,6 +56,11 @@ Shape infer(const Layer& layer) {
             return {std::accumulate(g.channels.begin(), g.channels.end(), 0), in.height, in.width};
           },
           [&](const SumGradients&) { return in; },
+          [&](const Slice& s) {
+            if (s.offset + s.shape.elements() > in.elements()) misfit(layer, "ends behind its input");
+            return s.shape;
+          },
+          [&](const Concatenate&) { return concatenated(layer.input_shapes); },
       },
       layer.operation);
 }
@@ -66,23 +83,24 @@ class Layout {
   }
   void add_layer(const Layer& layer) {
     const Shape& in = layer.input_shapes.front();
-    std::visit(Overloaded{[&](const Convolution& c) {
-                            add_parameter(layer, "_w", {c.out_channels, in.channels, c.kernel, c.kernel});
-                            if (c.bias) add_parameter(layer, "_b", {c.out_channels});
-                          },
-                          [&](const Dense& d) {
-                            add_parameter(layer, "_w", {d.out_features, static_cast<int>(in.elements())});
-                            if (d.bias) add_parameter(layer, "_b", {d.out_features});
-                          },
-                          [&](const BatchNorm&) {
-                            add_parameter(layer, "_gamma", {in.channels});
-                            add_parameter(layer, "_beta", {in.channels});
-                            add_statistic(layer, "_running_mean", in.channels);
-                            add_statistic(layer, "_running_variance", in.channels);
-                          },
-                          [](const Relu&) {}, [](const MaxPool&) {}, [](const Add&) {},
-                          [](const GatherChannels&) {}, [](const SumGradients&) {}},
-               layer.operation);
+    std::visit(
+        Overloaded{[&](const Convolution& c) {
+                     add_parameter(layer, "_w", {c.out_channels, in.channels, c.kernel, c.kernel});
+                     if (c.bias) add_parameter(layer, "_b", {c.out_channels});
+                   },
+                   [&](const Dense& d) {
+                     add_parameter(layer, "_w", {d.out_features, static_cast<int>(in.elements())});
+                     if (d.bias) add_parameter(layer, "_b", {d.out_features});
+                   },
+                   [&](const BatchNorm&) {
+                     add_parameter(layer, "_gamma", {in.channels});
+                     add_parameter(layer, "_beta", {in.channels});
+                     add_statistic(layer, "_running_mean", in.channels);
+                     add_statistic(layer, "_running_variance", in.channels);
+                   },
+                   [](const Relu&) {}, [](const MaxPool&) {}, [](const Add&) {}, [](const GatherChannels&) {},
+                   [](const SumGradients&) {}, [](const Slice&) {}, [](const Concatenate&) {}},
+        layer.operation);
     ++layer_index_;
   }
 

@@ -45,8 +45,16 @@ struct GatherChannels {       // backward: this rank's own channels of the gradi
 };
 struct SumGradients {};  // the input as it is; backward: the sum of the gradient over ranks
 
-using Operation =
-    std::variant<Convolution, Dense, Relu, MaxPool, BatchNorm, Add, GatherChannels, SumGradients>;
+// Layers at the edges of a stage of a pipeline, of activations in canonical order.
+struct Slice {  // elements of each image of a stage's input, from `offset` on. No two slices overlap.
+  std::size_t offset = 0;
+  Shape shape;
+};
+struct Concatenate {};  // image by image, input by input: channels where they have one height and width, else
+                        // elements of a vector
+
+using Operation = std::variant<Convolution, Dense, Relu, MaxPool, BatchNorm, Add, GatherChannels,
+                               SumGradients, Slice, Concatenate>;
 
 inline constexpr int image_input = -1;
 

@@ -45,10 +45,13 @@ CpuReplica::CpuReplica(const ReplicaConfig& config)
       stream_(engine_),
       round_bf16_(emulates_bf16(config.precision)),
       check_buckets_(config.check_buckets),
+      gives_loss_(config.gives_loss),
+      wants_input_gradient_(config.wants_input_gradient),
       max_batch_(config.max_batch),
       programs_(static_cast<std::size_t>(config.slots)),
       flights_(static_cast<std::size_t>(config.slots)) {
-  auto first = std::make_unique<Program>(*model_, engine_, team_, max_batch_, round_bf16_, layout_);
+  auto first = std::make_unique<Program>(*model_, engine_, team_, max_batch_, round_bf16_, layout_,
+                                         wants_input_gradient_);
   for (std::size_t p = 0; p < layout_.entries.size(); ++p) {
     slots_.push_back({static_cast<int>(p), {layout_.entries[p].offset, layout_.entries[p].size}});
   }
@@ -75,7 +78,8 @@ std::size_t CpuReplica::estimate(const ReplicaConfig& config) {
   // descriptors overflowing.
   const auto bytes_for = [&](int count) {
     FlatLayout fresh;
-    const Program program(*config.model, engine, team, count, emulates_bf16(config.precision), fresh);
+    const Program program(*config.model, engine, team, count, emulates_bf16(config.precision), fresh,
+                          config.wants_input_gradient);
     layout = fresh;
     return static_cast<double>(program.arena_bytes());
   };
@@ -93,7 +97,8 @@ Program& CpuReplica::program(int slot, int count) {
   auto& entry = by_count[count];
   if (entry) return *entry;
   if (count > max_batch_) throw std::logic_error("replica fed with more images than it was made for");
-  entry = std::make_unique<Program>(*model_, engine_, team_, count, round_bf16_, layout_);
+  entry =
+      std::make_unique<Program>(*model_, engine_, team_, count, round_bf16_, layout_, wants_input_gradient_);
   AlignedBuffer<std::byte>* arena = &arenas_[static_cast<std::size_t>(slot)];
   if (entry->arena_bytes() > arena->size()) {  // a primitive may want more scratch for fewer images
     arena = &extra_arenas_.emplace_back(entry->arena_bytes());
@@ -156,9 +161,9 @@ void CpuReplica::forward(int slot, const Batch& batch) {
   flight.program->forward(stream_, true);
 }
 
-void CpuReplica::begin(Flight& flight, bool first) {
+void CpuReplica::begin(bool first) {
   if (!first) return;
-  flight.result = {};
+  for (Flight& flight : flights_) flight.result = {};
   outcome_ = {};
 }
 
@@ -172,12 +177,12 @@ void CpuReplica::announce(std::size_t bucket, GradientSink& sink) {
 
 void CpuReplica::clear_gradients() {
   std::ranges::fill(gradients_.span(), 0.0F);
-  for (Flight& flight : flights_) begin(flight, true);
+  begin(true);
 }
 
 void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last, GradientSink& sink) {
   Flight& flight = flights_[static_cast<std::size_t>(slot)];
-  begin(flight, first);
+  begin(first);
   std::size_t next_bucket = 0;
   const auto layer_done = [&](int layer) {
     if (!last) return;
@@ -191,10 +196,12 @@ void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last,
     layer_done(0);
     return;
   }
-  const BatchResult result = flight.program->loss(flight.labels, gradient_scale, true);
-  flight.result.loss_sum += result.loss_sum;
-  flight.result.correct += result.correct;
-  flight.result.count += result.count;
+  if (gives_loss_) {
+    const BatchResult result = flight.program->loss(flight.labels, gradient_scale, true);
+    flight.result.loss_sum += result.loss_sum;
+    flight.result.correct += result.correct;
+    flight.result.count += result.count;
+  }
   flight.program->backward(stream_, !first, layer_done);
 }
 
@@ -231,16 +238,22 @@ BatchResult CpuReplica::evaluate(const Batch& batch) {
   Program& lowered = program(0, batch.count);
   lowered.feed(batch.images);
   lowered.forward(stream_, false);
+  flights_[0].program = &lowered;
+  if (!gives_loss_) return {.count = batch.count};
   return lowered.loss({batch.labels, static_cast<std::size_t>(batch.count)}, 0.0F, false);
 }
 
 MemoryUse CpuReplica::memory() const {
-  std::size_t bytes =
-      (weights_.size() + compute_weights_.size() + gradients_.size() + statistics_.size()) * sizeof(float);
-  for (const auto& state : states_) bytes += state.size() * sizeof(float);
-  for (const auto& arena : arenas_) bytes += arena.size();
-  for (const auto& arena : extra_arenas_) bytes += arena.size();
-  return {.allocated = bytes, .peak = bytes};
+  MemoryUse use;
+  use.weights = (weights_.size() + compute_weights_.size()) * sizeof(float);
+  use.gradients = gradients_.size() * sizeof(float);
+  for (const auto& state : states_) use.optimizer += state.size() * sizeof(float);
+  for (const auto& arena : arenas_) use.activations += arena.size();
+  for (const auto& arena : extra_arenas_) use.activations += arena.size();
+  use.allocated =
+      use.weights + use.gradients + use.optimizer + use.activations + statistics_.size() * sizeof(float);
+  use.peak = use.allocated;
+  return use;
 }
 
 }  // namespace dtrain::backend::cpu

@@ -43,6 +43,10 @@ class CpuReplica final : public Replica {
   StepOutcome outcome() override { return outcome_; }
   BatchResult evaluate(const Batch& batch) override;
 
+  std::span<const float> output(int slot) override { return in_flight(slot).output(); }
+  std::span<float> output_gradient(int slot) override { return in_flight(slot).output_gradient(); }
+  std::span<const float> input_gradient(int slot) override { return in_flight(slot).input_gradient(); }
+
   Mark mark() override { return {now_ns()}; }
   std::int64_t time_ns(Mark mark) override { return mark.value; }
   void synchronize(const Deadline&) override {}
@@ -56,7 +60,8 @@ class CpuReplica final : public Replica {
   };
 
   Program& program(int slot, int count);
-  void begin(Flight& flight, bool first);
+  const Program& in_flight(int slot) const { return *flights_[static_cast<std::size_t>(slot)].program; }
+  void begin(bool first);
   void announce(std::size_t bucket, GradientSink& sink);
   void refresh_compute_weights();
   void convert(std::span<const float> canonical, std::span<float> flat);
@@ -69,6 +74,8 @@ class CpuReplica final : public Replica {
   dnnl::stream stream_;
   bool round_bf16_;
   bool check_buckets_;
+  bool gives_loss_;
+  bool wants_input_gradient_;
   int max_batch_;
   FlatLayout layout_;
   BucketPlan buckets_;

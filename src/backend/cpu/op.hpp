@@ -82,7 +82,7 @@ struct Place {
   int index = 0;  // of the op, in forward order
   const FusedLayer* fused = nullptr;
   const model::Layer* layer = nullptr;
-  std::vector<Tensor*> inputs;    // the image's tensor has no gradient
+  std::vector<Tensor*> inputs;    // the image's tensor has a gradient in later stages of a pipeline only
   std::vector<bool> accumulates;  // an op later in forward order has already written that input's gradient
   Tensor* output = nullptr;
 };
@@ -105,5 +105,7 @@ std::unique_ptr<Op> make_batch_norm(const Builder& builder, const Place& place);
 std::unique_ptr<Op> make_max_pool(const Builder& builder, const Place& place);
 std::unique_ptr<Op> make_relu(const Builder& builder, const Place& place);
 std::unique_ptr<Op> make_add(const Builder& builder, const Place& place);
+std::unique_ptr<Op> make_slice(const Builder& builder, const Place& place);
+std::unique_ptr<Op> make_concatenate(const Builder& builder, const Place& place);
 
 }  // namespace dtrain::backend::cpu

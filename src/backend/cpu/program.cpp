@@ -30,7 +30,7 @@ bool needs_output(const FusedLayer& fused, const model::Layer& layer) {
 
 // Moments: forward of op i at i, the loss at L, backward of op i at 2 L - i.
 Program::Program(const model::Model& model, const dnnl::engine& engine, const Team& team, int count,
-                 bool round_bf16, FlatLayout& layout)
+                 bool round_bf16, FlatLayout& layout, bool input_gradient)
     : model_(&model), count_(count), fused_(lower(model)), tensors_(fused_.size()) {
   const int ops = static_cast<int>(fused_.size());
   std::vector<Lifetime> lifetimes;
@@ -46,6 +46,7 @@ Program::Program(const model::Model& model, const dnnl::engine& engine, const Te
   image_.desc = {{count, model.image.channels, model.image.height, model.image.width},
                  memory::data_type::f32,
                  memory::format_tag::nchw};
+  if (input_gradient) image_.gradient = builder.buffer(image_.desc.get_size(), ops, 2 * ops);
 
   for (std::size_t i = 0; i < fused_.size(); ++i) {
     ops_.push_back(make_op(builder, i));
@@ -96,7 +97,9 @@ std::unique_ptr<Op> Program::make_op(const Builder& builder, std::size_t index) 
                                [&](const model::Relu&) { return make_relu(builder, place); },
                                [&](const model::Add&) { return make_add(builder, place); },
                                [&](const model::GatherChannels&) { return no_collective_layers(); },
-                               [&](const model::SumGradients&) { return no_collective_layers(); }},
+                               [&](const model::SumGradients&) { return no_collective_layers(); },
+                               [&](const model::Slice&) { return make_slice(builder, place); },
+                               [&](const model::Concatenate&) { return make_concatenate(builder, place); }},
                     place.layer->operation);
 }
 
@@ -109,6 +112,7 @@ void Program::bind(const dnnl::engine& engine, std::byte* arena, float* weights,
                           .gradients = gradients,
                           .statistics = statistics};
   image_.value_memory = {image_.desc, engine, nullptr};
+  if (image_.gradient != no_buffer) image_.gradient_memory = bindings.memory(image_.desc, image_.gradient);
   for (Tensor& tensor : tensors_) {
     tensor.value_memory = bindings.memory(tensor.desc, tensor.value);
     tensor.gradient_memory = bindings.memory(tensor.desc, tensor.gradient);

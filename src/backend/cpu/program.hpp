@@ -16,7 +16,7 @@ class Program {
  public:
   // Decides shapes and layouts; completes `layout` if it is the first. Touches no large memory.
   Program(const model::Model& model, const dnnl::engine& engine, const Team& team, int count, bool round_bf16,
-          FlatLayout& layout);
+          FlatLayout& layout, bool input_gradient = false);
 
   std::size_t arena_bytes() const { return plan_.bytes; }
   void bind(const dnnl::engine& engine, std::byte* arena, float* weights, float* gradients,
@@ -28,6 +28,11 @@ class Program {
   BatchResult loss(std::span<const std::int32_t> labels, float gradient_scale, bool with_gradient);
   // `layer_done(layer)` is called when the gradients of that model layer are final, last layer first.
   void backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done);
+
+  // Of a stage of a pipeline: what it hands on, what comes back for it, and what it hands back.
+  std::span<const float> output() const { return {tensors_.back().values(), tensors_.back().floats()}; }
+  std::span<float> output_gradient() const { return {tensors_.back().gradients(), tensors_.back().floats()}; }
+  std::span<const float> input_gradient() const { return {image_.gradients(), image_.floats()}; }
 
   // In forward order, for whoever runs them one by one.
   const std::vector<std::unique_ptr<Op>>& ops() const { return ops_; }
