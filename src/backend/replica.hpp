@@ -132,6 +132,8 @@ struct ReplicaConfig {
   bool gives_loss = true;               // false: a stage of a pipeline, whose output is another's input
   bool wants_input_gradient = false;    // a stage of a pipeline that is not the first
   bool sharded = false;                 // memory of flat buffers comes and goes (release)
+  int shares = 1;                       // sharded: ranks that state is spread over
+  int zero_stage = 0;                   // sharded: 1 optimizer states, 2 gradients as well, 3 weights as well
   int replicas = 1;                     // devices that it drives: max_batch is of all of them together
   config::Precision precision = config::Precision::fp32;
   std::string optimizer = "adam";

@@ -53,6 +53,13 @@ class Communicator {
   // (shard_of) of the sum in `data`, the rest undefined; all_gather fills `data` from every rank's share.
   virtual void reduce_scatter(std::span<float> data, const Deadline& deadline) = 0;
   virtual void all_gather(std::span<float> data, const Deadline& deadline) = 0;
+  // The same two, started as all_reduce is and finished by wait; a communicator that cannot do so is done
+  // with them when it returns.
+  virtual Ticket start_reduce_scatter(std::span<float> data, const Deadline& deadline);
+  virtual Ticket start_all_gather(std::span<float> data, const Deadline& deadline);
+  // Returns when `data` of this collective, and of all that were started before it, is what it is to be on
+  // this rank. Others may still be reading this rank's share: before wait it must stay as it is.
+  virtual void wait_for_own(Ticket ticket, const Deadline& deadline) { wait(ticket, deadline); }
   virtual void broadcast(std::span<float> data, int root, const Deadline& deadline) = 0;
   virtual void barrier(const Deadline& deadline) = 0;
   // Every rank gives the same number of values; the result holds them in rank order.
@@ -78,6 +85,16 @@ class Communicator {
   // What it would have been without compression.
   virtual std::uint64_t bytes_uncompressed() const { return bytes_sent(); }
 };
+
+inline Ticket Communicator::start_reduce_scatter(std::span<float> data, const Deadline& deadline) {
+  reduce_scatter(data, deadline);
+  return all_reduce(data.first(0), {});
+}
+
+inline Ticket Communicator::start_all_gather(std::span<float> data, const Deadline& deadline) {
+  all_gather(data, deadline);
+  return all_reduce(data.first(0), {});
+}
 
 // The part of [0, size) that belongs to a rank: multiples of 16 floats (a cache line), the last one shorter.
 backend::Range shard_of(std::size_t size, int rank, int ranks);

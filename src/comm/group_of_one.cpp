@@ -23,6 +23,10 @@ class GroupOfOne final : public Communicator {
     check();
     return started_++;
   }
+  Ticket start_reduce_scatter(std::span<float> data, const Deadline&) override {
+    return all_reduce(data, {});
+  }
+  Ticket start_all_gather(std::span<float> data, const Deadline&) override { return all_reduce(data, {}); }
   void progress() override { check(); }
   bool only_enqueues() const override { return true; }
   void wait(Ticket ticket, const Deadline&) override {

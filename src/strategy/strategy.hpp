@@ -49,7 +49,9 @@ struct Assignment {
   bool gives_loss = true;
   bool wants_input_gradient = false;
   bool sharded = false;
-  int devices = 1;  // that the rank drives
+  int zero_stage = 0;            // what is, as in backend::ReplicaConfig, over all ranks
+  std::size_t bucket_bytes = 0;  // 0: as the options say
+  int devices = 1;               // that the rank drives
 };
 
 struct AssignmentContext {

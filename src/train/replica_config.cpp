@@ -15,11 +15,15 @@ backend::ReplicaConfig replica_config(const ReplicaRequest& request) {
   replica.gives_loss = assignment.gives_loss;
   replica.wants_input_gradient = assignment.wants_input_gradient;
   replica.sharded = assignment.sharded;
+  replica.shares = assignment.sharded ? plan.replicas : 1;
+  replica.zero_stage = assignment.zero_stage;
   replica.replicas = assignment.devices;
   replica.slots = assignment.slots;
   replica.precision = options.precision;
   replica.optimizer = options.optimizer;
-  replica.bucket_bytes = static_cast<std::size_t>(std::llround(options.bucket_mb * 1e6));
+  replica.bucket_bytes = assignment.bucket_bytes > 0
+                             ? assignment.bucket_bytes
+                             : static_cast<std::size_t>(std::llround(options.bucket_mb * 1e6));
   replica.check_buckets = request.strategy->uses_collective();
   replica.device = plan.devices.empty() ? request.rank : plan.devices[rank];
   replica.allocator = options.allocator;

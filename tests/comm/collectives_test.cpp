@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <thread>
 
 #include "ranks.hpp"
 
@@ -51,6 +52,43 @@ TEST_P(Collectives, ReduceScatterThenAllGatherIsAllReduce) {
       EXPECT_EQ(communicator.bytes_sent(), 2 * (others * size * 4 / static_cast<std::uint64_t>(ranks())));
     });
   }
+}
+
+TEST_P(Collectives, StartedOnesAreInFlightTogether) {
+  constexpr int pieces = 100;  // more than a group keeps in view at once
+  expect_ranks(config(), [&](Communicator& communicator) {
+    std::vector<std::vector<float>> data;
+    std::vector<Ticket> tickets;
+    for (int piece = 0; piece < pieces; ++piece) data.push_back(values_of(communicator.rank(), piece, 333));
+    for (auto& piece : data) tickets.push_back(communicator.start_reduce_scatter(piece, ample()));
+    for (auto& piece : data) tickets.push_back(communicator.start_all_gather(piece, ample()));
+    for (std::size_t piece = 0; piece < data.size(); ++piece) {
+      communicator.wait_for_own(tickets[data.size() + piece], ample());
+      EXPECT_TRUE(same_bits(data[piece], sum_of(ranks(), static_cast<int>(piece), 333))) << piece;
+    }
+    communicator.wait(tickets.back(), ample());
+  });
+}
+
+// Rank 1 has no more to do than to come: what the others read of it stays as it is.
+TEST_P(Collectives, OwnDataIsThereBeforeTheOthersHaveTheirs) {
+  if (ranks() == 1) return;
+  std::atomic<bool> read{false};
+  expect_ranks(config(), [&](Communicator& communicator) {
+    std::vector<float> data(64UL * static_cast<std::size_t>(ranks()),
+                            static_cast<float>(communicator.rank()));
+    const Ticket ticket = communicator.start_all_gather(data, ample());
+    if (communicator.rank() == 1) {
+      while (!read) std::this_thread::yield();
+    } else {
+      communicator.wait_for_own(ticket, ample());
+      EXPECT_EQ(data[64], 1.0F);
+      EXPECT_EQ(data.front(), 0.0F);
+    }
+    if (communicator.rank() == 0) read = true;
+    communicator.wait(ticket, ample());
+    EXPECT_EQ(data.back(), static_cast<float>(ranks() - 1));
+  });
 }
 
 TEST_P(Collectives, BroadcastGivesTheRootsValues) {

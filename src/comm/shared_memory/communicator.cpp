@@ -39,15 +39,14 @@ class SharedMemoryCommunicator final : public Communicator {
                  2 * others() * data.size_bytes() / ranks());
   }
 
-  void progress() override {
-    group_->check(rank_);
-    if (finished_ == started_) return;
+  void progress() override { progress_below(started_); }
+
+  void wait_for_own(Ticket ticket, const Deadline& deadline) override {
+    if (ticket >= started_) throw std::logic_error("wait for a collective that was not started");
     for (;;) {
-      publish_backlog();
-      while (done_ < published_ && all_came()) do_part();
-      const std::uint64_t before = finished_;
-      update_finished();
-      if (backlog_.empty() || finished_ == before) return;
+      progress_below(ticket + 1);
+      if (ticket < done_) return;
+      wait_for_slowest(deadline);
     }
   }
 
@@ -61,15 +60,21 @@ class SharedMemoryCommunicator final : public Communicator {
   }
 
   void reduce_scatter(std::span<float> data, const Deadline& deadline) override {
-    wait(start({.operation = Operation::reduce_scatter, .count = data.size(), .data = data.data()},
-               others() * data.size_bytes() / ranks()),
-         deadline);
+    wait(start_reduce_scatter(data, deadline), deadline);
   }
 
   void all_gather(std::span<float> data, const Deadline& deadline) override {
-    wait(start({.operation = Operation::all_gather, .count = data.size(), .data = data.data()},
-               others() * data.size_bytes() / ranks()),
-         deadline);
+    wait(start_all_gather(data, deadline), deadline);
+  }
+
+  Ticket start_reduce_scatter(std::span<float> data, const Deadline&) override {
+    return start({.operation = Operation::reduce_scatter, .count = data.size(), .data = data.data()},
+                 others() * data.size_bytes() / ranks());
+  }
+
+  Ticket start_all_gather(std::span<float> data, const Deadline&) override {
+    return start({.operation = Operation::all_gather, .count = data.size(), .data = data.data()},
+                 others() * data.size_bytes() / ranks());
   }
 
   void broadcast(std::span<float> data, int root, const Deadline& deadline) override {
@@ -173,6 +178,19 @@ class SharedMemoryCommunicator final : public Communicator {
       backlog_.push_back(request);
     }
     return started_++;
+  }
+
+  // Does this rank's part of the collectives below `end` that all have come to.
+  void progress_below(std::uint64_t end) {
+    group_->check(rank_);
+    if (finished_ == started_) return;
+    for (;;) {
+      publish_backlog();
+      while (done_ < std::min(published_, end) && all_came()) do_part();
+      const std::uint64_t before = finished_;
+      update_finished();
+      if (backlog_.empty() || finished_ == before) return;
+    }
   }
 
   void publish_backlog() {

@@ -56,12 +56,19 @@ class SpanningCommunicator final : public Communicator {
   }
 
   void reduce_scatter(std::span<float> data, const Deadline& deadline) override {
-    wait(start({.operation = Operation::reduce_scatter, .count = data.size(), .data = data.data()}),
-         deadline);
+    wait(start_reduce_scatter(data, deadline), deadline);
   }
 
   void all_gather(std::span<float> data, const Deadline& deadline) override {
-    wait(start({.operation = Operation::all_gather, .count = data.size(), .data = data.data()}), deadline);
+    wait(start_all_gather(data, deadline), deadline);
+  }
+
+  Ticket start_reduce_scatter(std::span<float> data, const Deadline&) override {
+    return start({.operation = Operation::reduce_scatter, .count = data.size(), .data = data.data()});
+  }
+
+  Ticket start_all_gather(std::span<float> data, const Deadline&) override {
+    return start({.operation = Operation::all_gather, .count = data.size(), .data = data.data()});
   }
 
   void broadcast(std::span<float> data, int root, const Deadline& deadline) override {
