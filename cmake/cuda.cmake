@@ -19,7 +19,7 @@ macro(dtrain_without_cuda reason)
 endmacro()
 
 function(dtrain_find_nvcc)
-  file(GLOB fetched ${CMAKE_SOURCE_DIR}/build/cuda/lib/python3*/site-packages/nvidia/cu13/bin)
+  file(GLOB fetched ${PROJECT_SOURCE_DIR}/build/cuda/lib/python3*/site-packages/nvidia/cu13/bin)
   find_program(DTRAIN_NVCC nvcc HINTS ${fetched} $ENV{CUDA_HOME}/bin $ENV{CUDA_PATH}/bin PATHS /usr/local/cuda/bin)
 endfunction()
 

@@ -6,13 +6,14 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_PCH_WARN_INVALID OFF)
 
-if(NOT CMAKE_BUILD_TYPE)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-option(DTRAIN_TESTS "Build the tests" ON)
-option(DTRAIN_BENCHMARKS "Build the Google Benchmark programs" ON)
-option(DTRAIN_STRICT "Take warnings as errors" ON)
+# A project that takes this one in as a folder wants the library alone.
+option(DTRAIN_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
+option(DTRAIN_BENCHMARKS "Build the Google Benchmark programs" ${PROJECT_IS_TOP_LEVEL})
+option(DTRAIN_STRICT "Take warnings as errors" ${PROJECT_IS_TOP_LEVEL})
 set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers to build with: address,undefined or thread")
 
 find_program(DTRAIN_CCACHE ccache)
@@ -21,7 +22,7 @@ if(DTRAIN_CCACHE)
   # that another checkout finds what this one compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-      CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${DTRAIN_CCACHE})
+      CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${DTRAIN_CCACHE})
 endif()
 
 # Applies the common settings to one target.

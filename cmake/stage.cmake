@@ -5,21 +5,25 @@
 # backward include does not compile.
 function(dtrain_stage name)
   cmake_parse_arguments(STAGE "" "" "SOURCES;STAGES;LIBRARIES;PRIVATE_LIBRARIES" ${ARGN})
-  set(room ${CMAKE_BINARY_DIR}/stages/${name})
+  set(room ${PROJECT_BINARY_DIR}/stages/${name})
   file(MAKE_DIRECTORY ${room})
   file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${room}/${name} SYMBOLIC)
 
   add_library(dtrain_${name} STATIC ${STAGE_SOURCES})
-  target_include_directories(dtrain_${name} PUBLIC ${room})
+  target_include_directories(dtrain_${name} PUBLIC $<BUILD_INTERFACE:${room}> $<INSTALL_INTERFACE:${DTRAIN_HEADERS}>)
+  target_compile_features(dtrain_${name} PUBLIC cxx_std_20)
   list(TRANSFORM STAGE_STAGES PREPEND dtrain_)
   target_link_libraries(dtrain_${name} PUBLIC ${STAGE_STAGES} ${STAGE_LIBRARIES} PRIVATE ${STAGE_PRIVATE_LIBRARIES})
   dtrain_defaults(dtrain_${name})
   target_precompile_headers(dtrain_${name} REUSE_FROM dtrain_precompiled)
+  dtrain_install_library(${name})
+  install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/ DESTINATION ${DTRAIN_HEADERS}/${name} FILES_MATCHING PATTERN "*.hpp"
+          PATTERN html EXCLUDE)
 endfunction()
 
 # The headers that nearly every file includes, compiled once.
-file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cpp "")
-add_library(dtrain_precompiled STATIC ${CMAKE_BINARY_DIR}/precompiled.cpp)
+file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
+add_library(dtrain_precompiled STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
 target_link_libraries(dtrain_precompiled PRIVATE fmt::fmt Threads::Threads)
 dtrain_defaults(dtrain_precompiled)
 target_precompile_headers(dtrain_precompiled PRIVATE

@@ -84,8 +84,8 @@ Model resnet9(int width) {
                chain.take());
 }
 
-const Registry<ModelMaker>& zoo() {
-  static const auto table = [] {
+OpenRegistry<ModelMaker>& open_zoo() {
+  static OpenRegistry<ModelMaker> table([] {
     Registry<ModelMaker> models("model");
     models.add("mlp", "dense 128, ReLU, dense 10; 394,634 parameters", &make_mlp);
     models.add("cnn", "3 convolutions (32, 64, 64), 2 pools, dense 64, dense 10; 122,570 parameters",
@@ -93,8 +93,10 @@ const Registry<ModelMaker>& zoo() {
     models.add("resnet9", "residual network with batch norm (64 to 512 channels); 6,573,130 parameters",
                &make_resnet9);
     return models;
-  }();
+  }());
   return table;
 }
+
+const Registry<ModelMaker>& zoo() { return open_zoo().get(); }
 
 }  // namespace dtrain::model

@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "strategy/mirrored.hpp"
+#include "strategy/open_strategies.hpp"
 #include "strategy/parameter_server.hpp"
 #include "strategy/single.hpp"
+#include "strategy/tpu.hpp"
 
 namespace dtrain::strategy {
 
@@ -18,8 +20,8 @@ Assignment Strategy::assign(const AssignmentContext& context) const {
   return assignment;
 }
 
-const Registry<std::shared_ptr<const Strategy>>& strategies() {
-  static const auto table = [] {
+OpenRegistry<std::shared_ptr<const Strategy>>& open_strategies() {
+  static OpenRegistry<std::shared_ptr<const Strategy>> table([] {
     Registry<std::shared_ptr<const Strategy>> filled("strategy");
     filled.add("single", "the plain loop on one device, without communication", make_single());
     filled.alias("OneDeviceStrategy", "single");
@@ -32,9 +34,14 @@ const Registry<std::shared_ptr<const Strategy>>& strategies() {
                "weights on servers, which replicas push gradients to and pull weights from",
                make_parameter_server());
     filled.alias("ParameterServerStrategy", "parameter-server");
+    filled.add("tpu", "the whole step as one program of XLA on all devices of a PJRT plugin, TPUs above all",
+               make_tpu());
+    filled.alias("TPUStrategy", "tpu");
     return filled;
-  }();
+  }());
   return table;
 }
+
+const Registry<std::shared_ptr<const Strategy>>& strategies() { return open_strategies().get(); }
 
 }  // namespace dtrain::strategy
