@@ -3,7 +3,7 @@
 if(DEFINED ENV{DTRAIN_PJRT})
   set(pjrt_folder $ENV{DTRAIN_PJRT})
 else()
-  set(pjrt_folder ${CMAKE_SOURCE_DIR}/build/pjrt)
+  set(pjrt_folder ${PROJECT_SOURCE_DIR}/build/pjrt)
 endif()
 set(DTRAIN_PJRT ${pjrt_folder} CACHE PATH "Where the header of PJRT was fetched to")
 

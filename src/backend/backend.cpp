@@ -1,7 +1,11 @@
 #include "backend/backend.hpp"
 
+#include <map>
+#include <mutex>
+
 #include "backend/cpu/cpu_backend.hpp"
 #include "backend/cuda_module.hpp"
+#include "backend/xla/xla_backend.hpp"
 #include "base/error.hpp"
 #include "base/text.hpp"
 
@@ -21,15 +25,28 @@ double PeakFlops::at(config::Precision precision) const {
   return 0.0;
 }
 
-const Registry<std::shared_ptr<const Backend>>& backends() {
+const Registry<BackendMaker>& backends() {
   static const auto table = [] {
-    Registry<std::shared_ptr<const Backend>> all("backend");
-    all.add("cpu", "shares of the processor's cores, computed by oneDNN", cpu::make_cpu_backend());
+    Registry<BackendMaker> all("backend");
+    all.add("cpu", "shares of the processor's cores, computed by oneDNN",
+            [](const BackendConfig&) { return cpu::make_cpu_backend(); });
     all.add("cuda", "NVIDIA GPUs, computed by cuDNN and own kernels; a module, loaded when used",
-            make_cuda_module_backend());
+            [](const BackendConfig&) { return make_cuda_module_backend(); });
+    all.add("tpu", "TPUs and whatever else a PJRT plugin drives, compiled by XLA",
+            [](const BackendConfig& config) { return xla::make_xla_backend(config.pjrt_plugin); });
     return all;
   }();
   return table;
+}
+
+std::shared_ptr<const Backend> backend_for(const std::string& name, const BackendConfig& config) {
+  static std::mutex mutex;
+  static std::map<std::pair<std::string, std::string>, std::shared_ptr<const Backend>> made;
+  const BackendMaker make = backends().at(name).value;
+  const std::lock_guard lock(mutex);
+  auto& backend = made[{name, config.pjrt_plugin}];
+  if (!backend) backend = make(config);
+  return backend;
 }
 
 void require_memory(const Backend& backend, const ReplicaConfig& config, int replicas,

@@ -56,7 +56,15 @@ class Backend {
   virtual std::unique_ptr<Replica> make_replica(const ReplicaConfig& config) const = 0;
 };
 
-const Registry<std::shared_ptr<const Backend>>& backends();
+struct BackendConfig {
+  std::string pjrt_plugin;  // tpu: the library that drives the devices; empty = libtpu
+};
+
+using BackendMaker = std::shared_ptr<const Backend> (*)(const BackendConfig& config);
+const Registry<BackendMaker>& backends();
+
+// The backend of that name, made once for a configuration: a process may hold a device only once.
+std::shared_ptr<const Backend> backend_for(const std::string& name, const BackendConfig& config = {});
 
 // Refuses a replica larger than the limit, or than its share where `replicas` share the free memory, naming
 // what was asked, what is there and the largest batch that fits.

@@ -73,13 +73,35 @@ config::Inventory gpu_inventory(const std::vector<DeviceInfo>& devices) {
   return inventory;
 }
 
-config::Inventory find_auto() { return gpu_present() ? choose_auto(find_gpus()) : choose_auto({}); }
+config::Inventory find_auto(const BackendConfig&) {
+  return gpu_present() ? choose_auto(find_gpus()) : choose_auto({});
+}
 
-config::Inventory find_cpu() { return cpu_inventory("asked for with --device cpu"); }
+config::Inventory find_cpu(const BackendConfig&) { return cpu_inventory("asked for with --device cpu"); }
 
-config::Inventory find_cuda() { return choose_cuda(find_gpus()); }
+config::Inventory find_cuda(const BackendConfig&) { return choose_cuda(find_gpus()); }
 
-using Finder = config::Inventory (*)();
+// Devices of XLA's CPU plugin are cores, of which a quota of time may leave fewer.
+int usable_devices(const std::vector<DeviceInfo>& devices, const config::Inventory& machine) {
+  const auto count = static_cast<int>(devices.size());
+  const bool cores = devices.front().architecture.empty();
+  if (!cores || machine.cpu_quota <= 0.0) return count;
+  return std::clamp(static_cast<int>(machine.cpu_quota), 1, count);
+}
+
+config::Inventory find_tpu(const BackendConfig& config) {
+  const auto backend = backend_for("tpu", config);
+  const auto devices = backend->devices();
+  config::Inventory inventory = cpu_inventory("");
+  inventory.device = "tpu";
+  inventory.gpus = usable_devices(devices, inventory);
+  inventory.device_reason = fmt::format("{} device{} of {}", inventory.gpus, inventory.gpus == 1 ? "" : "s",
+                                        join(backend->libraries(), ", "));
+  inventory.free_memory = std::ranges::min_element(devices, {}, &DeviceInfo::free_memory)->free_memory;
+  return inventory;
+}
+
+using Finder = config::Inventory (*)(const BackendConfig&);
 
 const Registry<Finder>& device_choices() {
   static const auto table = [] {
@@ -87,6 +109,7 @@ const Registry<Finder>& device_choices() {
     choices.add("auto", "GPUs where there are any, else CPU replicas", &find_auto);
     choices.add("cpu", "CPU replicas", &find_cpu);
     choices.add("cuda", "GPUs only: never falls back", &find_cuda);
+    choices.add("tpu", "devices of a PJRT plugin, TPUs unless --pjrt-plugin says otherwise", &find_tpu);
     return choices;
   }();
   return table;
@@ -107,7 +130,7 @@ GpuFindings find_gpus() {
   GpuFindings found;
   found.present = gpu_present();
   try {
-    found.devices = backends().at("cuda").value->devices();
+    found.devices = backend_for("cuda")->devices();
   } catch (const Error& error) {
     found.problem = error.what();
     found.advice = error.advice();
@@ -131,6 +154,8 @@ config::Inventory choose_cuda(const GpuFindings& gpus) {
 
 std::vector<std::string> device_names() { return device_choices().names(); }
 
-config::Inventory find_devices(const std::string& device) { return device_choices().at(device).value(); }
+config::Inventory find_devices(const std::string& device, const BackendConfig& config) {
+  return device_choices().at(device).value(config);
+}
 
 }  // namespace dtrain::backend

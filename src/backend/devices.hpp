@@ -25,7 +25,8 @@ std::vector<std::string> device_names();  // what --device takes
 
 // Resolves `--device`. "auto" takes GPUs where there are any; one that is there but cannot be used is an
 // environment error, never a fall to the CPU. "cuda" never falls back. "cpu" looks at no GPU.
-config::Inventory find_devices(const std::string& device);
+// "tpu" takes the devices of a PJRT plugin, and no others.
+config::Inventory find_devices(const std::string& device, const BackendConfig& config = {});
 
 // The same for GPUs that were found already.
 config::Inventory choose_auto(const GpuFindings& gpus);

@@ -130,11 +130,11 @@ ordered_json describe(const std::string& name, const backend::Backend& backend) 
 }
 
 std::vector<backend::DeviceInfo> devices_of(const std::string& name) {
-  const auto* entry = backend::backends().find(name);
-  return entry != nullptr ? entry->value->devices() : std::vector<backend::DeviceInfo>();
+  if (backend::backends().find(name) == nullptr) return {};
+  return backend::backend_for(name)->devices();
 }
 
-ordered_json collect() {
+ordered_json collect(const backend::BackendConfig& config) {
   const BuildInfo build = build_info();
   const Choice choice = choose_device();
   ordered_json info;
@@ -147,7 +147,7 @@ ordered_json collect() {
 
   info["backends"] = ordered_json::array();
   for (const auto& entry : backend::backends().entries()) {
-    info["backends"].push_back(describe(entry.name, *entry.value));
+    info["backends"].push_back(describe(entry.name, *backend::backend_for(entry.name, config)));
   }
   const auto& module = backend::cuda_module();
   info["cuda_module"] = {{"file", module.file.string()}, {"loaded", module.table != nullptr}};
@@ -267,6 +267,9 @@ class InfoCommand final : public Command {
     return "Shows devices, libraries, topology, what the environment says and why it counts";
   }
   void declare(Flags& flags) override {
+    flags.group("Devices");
+    flags.path("--pjrt-plugin", "FILE", "PJRT plugin whose devices are shown as those of tpu [libtpu]",
+               pjrt_plugin_);
     flags.group("Output");
     flags.toggle("--json", "As JSON", json_);
     flags.toggle("--machine-key", "Only this machine's key, e.g. to name a cache of baselines", machine_key_);
@@ -276,12 +279,13 @@ class InfoCommand final : public Command {
       print_out(describe_machine(devices_of(choose_device().device)).key + "\n");
       return ExitCode::fine;
     }
-    const ordered_json info = collect();
+    const ordered_json info = collect({.pjrt_plugin = pjrt_plugin_});
     print_out(json_ ? info.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : render(info));
     return ExitCode::fine;
   }
 
  private:
+  std::string pjrt_plugin_;
   bool json_ = false;
   bool machine_key_ = false;
 };

@@ -37,6 +37,7 @@ class Single final : public Strategy {
   int replicas_in_sync(const config::Options&, int) const override { return 1; }
   bool uses_collective() const override { return false; }
   bool spans_workers() const override { return false; }
+  bool runs_on(const std::string&) const override { return true; }
   int max_replicas() const override { return 1; }
 };
 

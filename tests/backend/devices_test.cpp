@@ -112,7 +112,7 @@ TEST(Devices, OneThatCannotBeUsedIsNotCounted) {
 TEST(Devices, UnknownOneListsTheKnown) { EXPECT_THROW(backend::find_devices("gpu0"), Error); }
 
 TEST(Precision, SaysWhatTheCpuCannotDo) {
-  const auto& cpu = *backend::backends().at("cpu").value;
+  const auto& cpu = *backend::backend_for("cpu");
   EXPECT_TRUE(cpu.check_precision(config::Precision::fp32).empty());
   EXPECT_EQ(cpu.check_precision(config::Precision::bf16).size(), 1U);
   const auto category = [&](config::Precision precision) {
@@ -133,7 +133,7 @@ class Memory : public testing::Test {
     config_.model = &cnn_;
     config_.max_batch = 64;
   }
-  const backend::Backend& cpu_ = *backend::backends().at("cpu").value;
+  const backend::Backend& cpu_ = *backend::backend_for("cpu");
   model::Model cnn_ = model::zoo().at("cnn").value();
   backend::ReplicaConfig config_;
 };

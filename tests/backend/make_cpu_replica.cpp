@@ -4,7 +4,7 @@
 namespace dtrain::testing {
 
 std::unique_ptr<backend::Replica> make_replica(const backend::ReplicaConfig& config) {
-  return backend::backends().at("cpu").value->make_replica(config);
+  return backend::backend_for("cpu")->make_replica(config);
 }
 
 int golden_steps() { return 200; }

@@ -143,7 +143,7 @@ class Layers : public ::testing::TestWithParam<LayerCase> {};
 
 TEST_P(Layers, AreTheCpusOnes) {
   const auto& [model, precision, allowed] = GetParam();
-  const auto cpu = backend::backends().at("cpu").value->make_replica(config_of(model, Precision::fp32));
+  const auto cpu = backend::backend_for("cpu")->make_replica(config_of(model, Precision::fp32));
   const auto gpu = dtrain::testing::make_replica(config_of(model, precision));
   const Step want = take_step(*cpu, model);
   const Step got = take_step(*gpu, model);

@@ -70,7 +70,7 @@ class XlaReplicaTest : public ::testing::Test {
     return made;
   }
   std::unique_ptr<backend::Replica> cpu(const model::Model& model, int batch) {
-    auto made = backend::backends().at("cpu").value->make_replica(config(model, batch));
+    auto made = backend::backend_for("cpu")->make_replica(config(model, batch));
     made->import_weights(model::initial_weights(model, 3));
     return made;
   }
