@@ -8,6 +8,7 @@
 #include "base/mapped_file.hpp"
 #include "base/output_file.hpp"
 #include "base/text.hpp"
+#include "model/find_model.hpp"
 
 namespace dtrain::train {
 
@@ -137,11 +138,17 @@ Checkpoint parse(const json& header, std::span<const std::byte> bytes) {
   return checkpoint;
 }
 
+// A name of the zoo means the same everywhere; a file of that name may hold anything.
+std::string identified(const model::Model& model, const std::string& asked) {
+  if (!model::is_model_file(asked)) return model.name;
+  return fmt::format("{} of layers {}", model.name, model::fingerprint(model));
+}
+
 }  // namespace
 
 CheckpointIdentity identity_of(const config::Options& options, const config::RunPlan& plan,
                                const model::Model& model, const datasets::Dataset& data) {
-  return {.model = model.name,
+  return {.model = identified(model, options.model),
           .parameters = model.parameter_count,
           .optimizer = options.optimizer,
           .precision = config::name(options.precision),
