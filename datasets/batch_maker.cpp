@@ -94,6 +94,8 @@ MicroBatch BatchMaker::view(const BatchSlot& slot) const {
     case BatchContent::records:
       batch.records = slot.records.data();
       break;
+    case BatchContent::labels:
+      return batch;
   }
   if (config_.augment) batch.crops = slot.crops.data();
   return batch;
@@ -107,7 +109,7 @@ void BatchMaker::fill(BatchSlot& slot, OrderRange range) {
     const std::uint32_t image = order_[range.first + i];
     if (config_.content == BatchContent::records) {
       slot.records.data()[i] = static_cast<std::int32_t>(image);
-    } else {
+    } else if (config_.content == BatchContent::bytes) {
       std::memcpy(slot.pixels.data() + i * pixels_per_image, config_.dataset->pixels(image).data(),
                   pixels_per_image);
     }

@@ -12,8 +12,9 @@
 namespace dtrain::datasets {
 
 // What a micro-batch holds: normalised floats; or bytes as they are in the files, or numbers of records, each
-// with the crops of augmentation beside them for whoever normalises.
-enum class BatchContent { nchw, nhwc, bytes, records };
+// with the crops of augmentation beside them for whoever normalises; or labels alone, of images that another
+// rank looks at.
+enum class BatchContent { nchw, nhwc, bytes, records, labels };
 
 struct PipelineConfig {
   std::shared_ptr<const Dataset> dataset = nullptr;

@@ -5,6 +5,8 @@
 #include "strategy/mirrored.hpp"
 #include "strategy/open_strategies.hpp"
 #include "strategy/parameter_server.hpp"
+#include "strategy/pipeline.hpp"
+#include "strategy/sharded.hpp"
 #include "strategy/single.hpp"
 #include "strategy/tpu.hpp"
 
@@ -34,6 +36,11 @@ OpenRegistry<std::shared_ptr<const Strategy>>& open_strategies() {
                "weights on servers, which replicas push gradients to and pull weights from",
                make_parameter_server());
     filled.alias("ParameterServerStrategy", "parameter-server");
+    filled.add("pipeline", "the model cut into stages, one a device, that micro-batches pass one by one",
+               make_pipeline());
+    filled.add("sharded",
+               "mirrored, with optimizer states, gradients and weights spread over the replicas (ZeRO)",
+               make_sharded());
     filled.add("tpu", "the whole step as one program of XLA on all devices of a PJRT plugin, TPUs above all",
                make_tpu());
     filled.alias("TPUStrategy", "tpu");

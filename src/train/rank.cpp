@@ -80,7 +80,8 @@ datasets::PipelineConfig Rank::pipeline_config() const {
   pipeline.replicas = assignment_.shares;
   pipeline.accumulate = options.accumulate;
   pipeline.augment = options.augment;
-  pipeline.content = content_for(replica_->input_format());
+  pipeline.content = assignment_.wants_input_gradient ? datasets::BatchContent::labels
+                                                      : content_for(replica_->input_format());
   pipeline.prefetch = options.prefetch;
   if (!config_->plan.cores.empty()) pipeline.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
   return pipeline;

@@ -71,10 +71,26 @@ std::vector<LayerTime> profile_layers(const model::Model& model, int batch, int 
     const FusedLayer& fused = program.fused()[i];
     const double flops = batch * model::forward_flops(model.layers[static_cast<std::size_t>(fused.layer)]);
     const bool reads_image = fused.inputs.front() == model::image_input;
-    times.push_back({name_of(model, fused), median(forward[i]), median(backward[i]), flops,
+    times.push_back({name_of(model, fused), fused.layer, median(forward[i]), median(backward[i]), flops,
                      flops * (reads_image ? 1 : 2)});
   }
   return times;
+}
+
+std::vector<double> measure_layers(const model::Model& model, int batch) {
+  constexpr Seconds longest{0.5};
+  constexpr int fewest_runs = 2;
+  constexpr int steps_a_run = 3;
+  std::vector<double> least(model.layers.size(), 0.0);
+  const TimePoint begin = Clock::now();
+  for (int run = 0; run < fewest_runs || Clock::now() - begin < longest; ++run) {
+    for (const LayerTime& time : profile_layers(model, batch, steps_a_run)) {
+      double& cost = least[static_cast<std::size_t>(time.index)];
+      const double measured = time.forward_seconds + time.backward_seconds;
+      cost = run == 0 ? measured : std::min(cost, measured);
+    }
+  }
+  return least;
 }
 
 }  // namespace dtrain::backend::cpu

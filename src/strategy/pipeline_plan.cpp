@@ -1,0 +1,82 @@
+#include "strategy/pipeline_plan.hpp"
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "strategy/pipeline_schedule.hpp"
+
+namespace dtrain::strategy {
+
+namespace {
+
+// Enough that the bubble is small, and few enough that a micro-batch is worth a message.
+constexpr int micro_batches_a_stage = 8;
+
+// A run of a sweep with fewer devices than a pipeline has stages is one pipeline of them all.
+int stages_of(const config::Options& options, int devices) {
+  int asked = options.pipeline_stages.value_or(devices);
+  if (!options.pipeline_stages && !options.cut.empty()) asked = static_cast<int>(options.cut.size()) + 1;
+  return std::min(asked, devices);
+}
+
+}  // namespace
+
+PipelineShape pipeline_shape(const config::Options& options, int devices) {
+  PipelineShape shape;
+  shape.stages = stages_of(options, devices);
+  if (devices % shape.stages != 0) {
+    throw usage_error(
+        fmt::format("pipeline-{0}: {0} devices are no whole number of pipelines of {1} stages", devices,
+                    shape.stages),
+        fmt::format("use --gpus {} or {}, or --pipeline-stages {}", devices - devices % shape.stages,
+                    devices + shape.stages - devices % shape.stages, devices));
+  }
+  shape.pipelines = devices / shape.stages;
+  shape.micro_batches = options.micro_batches.value_or(micro_batches_a_stage * shape.stages);
+  return shape;
+}
+
+std::vector<double> layer_costs(const config::Options& options, const model::Model& model) {
+  return options.layer_costs.size() == model.layers.size() ? options.layer_costs
+                                                           : model::counted_costs(model);
+}
+
+std::vector<model::CutPoint> pipeline_cuts(const config::Options& options, const model::Model& model,
+                                           int stages) {
+  if (stages == 1) return {};
+  if (static_cast<int>(options.cut.size()) + 1 == stages) return model::parse_cuts(model, options.cut);
+  return model::cut_by_cost(model, stages, layer_costs(options, model));
+}
+
+std::vector<int> micro_batch_images(int images, int micro_batches) {
+  std::vector<int> counts;
+  const int count = std::min(images, micro_batches);
+  for (int i = 0; i < count; ++i) counts.push_back(config::share_of(images, i, count));
+  return counts;
+}
+
+Assignment assign_stage(const AssignmentContext& context) {
+  const config::Options& options = *context.options;
+  const PipelineShape shape = pipeline_shape(options, context.plan->replicas);
+  const int stage = shape.stage_of(context.rank);
+  const int images = config::share_of(context.plan->global_batch, 0, shape.pipelines);
+  Assignment assignment;
+  if (shape.stages > 1) {
+    assignment.part =
+        model::make_stage(*context.model, pipeline_cuts(options, *context.model, shape.stages), stage);
+  }
+  assignment.contributes = shape.pipeline_of(context.rank) == 0;
+  assignment.share = shape.pipeline_of(context.rank);
+  assignment.shares = shape.pipelines;
+  assignment.counts = stage == shape.stages - 1;
+  assignment.max_batch =
+      config::share_of(config::share_of(images, 0, options.accumulate), 0, shape.micro_batches);
+  assignment.slots = pipeline_schedules()
+                         .at(options.pipeline_schedule)
+                         .value.in_flight(stage, shape.stages, shape.micro_batches);
+  assignment.gives_loss = assignment.counts;
+  assignment.wants_input_gradient = stage > 0;
+  return assignment;
+}
+
+}  // namespace dtrain::strategy
