@@ -144,6 +144,15 @@ void share_inventory(const Job& job, config::Inventory& inventory, Seconds timeo
   }
 }
 
+void share_layer_costs(const Job& job, config::Options& options, Seconds timeout) {
+  cluster::Member& member = *job.member;
+  ByteWriter mine;
+  mine.put(options.layer_costs);
+  const auto all = member.all_gather("layer costs", mine.bytes(), all_ranks(member), Deadline::in(timeout));
+  ByteReader chief(all.front(), "the layer costs of the chief");
+  options.layer_costs = chief.get_all<double>();
+}
+
 namespace {
 
 // What a process does for itself, and may do in its own way.

@@ -35,6 +35,10 @@ Job open_job(const config::Options& options, const strategy::Strategy& strategy)
 // its `inventory`, to which the list is added.
 void share_inventory(const Job& job, config::Inventory& inventory, Seconds timeout);
 
+// Gives all processes the layer costs that the chief measured: none other's clock counts, so that all cut
+// models alike.
+void share_layer_costs(const Job& job, config::Options& options, Seconds timeout);
+
 // Usage error that names the flags (of the configuration, and the data) in which a process differs from the
 // chief.
 void require_same_work(const Job& job, const report::Result& planned, Seconds timeout);

@@ -4,6 +4,7 @@
 #include "cli/layer_table.hpp"
 #include "cli/run_in_job.hpp"
 #include "model/find_model.hpp"
+#include "strategy/strategy.hpp"
 
 namespace dtrain::cli {
 
@@ -25,6 +26,19 @@ std::string placement(const config::RunPlan& run) {
 std::string batch_text(const config::RunPlan& run) {
   const auto [low, high] = std::minmax_element(run.replica_batch.begin(), run.replica_batch.end());
   return *low == *high ? fmt::format("{}", *high) : fmt::format("{} or {}", *high, *low);
+}
+
+// What the run's strategy has to say before anything is measured.
+std::string facts_text(const Session& session, const config::RunPlan& run) {
+  std::string text;
+  for (const auto& fact :
+       strategy::strategies()
+           .at(run.strategy)
+           .value->facts({.model = session.model.get(), .options = &session.options, .plan = &run}, {})) {
+    if (text.empty()) text = fmt::format("\n  {}\n", run.id);
+    text += fmt::format("    {:<24}{:>10.4g} {:<7}{}\n", fact.name, fact.value, fact.unit, fact.meaning);
+  }
+  return text;
 }
 
 }  // namespace
@@ -56,6 +70,7 @@ std::string describe_plan(const Session& session, const std::string& work) {
                         run.global_batch, format_bytes(static_cast<double>(bytes)), placement(run),
                         run.simulated ? "; simulated: " + run.simulated_reason : "");
   }
+  for (const auto& run : session.plan.runs) text += facts_text(session, run);
   return text;
 }
 

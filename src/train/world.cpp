@@ -237,13 +237,21 @@ class World::Impl {
     return static_cast<std::uint64_t>(std::llround(static_cast<double>(bytes) * share));
   }
 
-  void add_notes(measure::RunSamples& samples) const {
-    if (config().model->has_batch_statistics() && config().plan.replicas > 1) {
+  void add_note_of_statistics(measure::RunSamples& samples) const {
+    const strategy::Assignment assignment = config().strategy->assign(
+        {.model = config().model.get(), .options = config().options, .plan = &config().plan, .rank = 0});
+    if (assignment.shares * assignment.devices > 1) {
       samples.notes.emplace_back(
           "batch statistics are each replica's own: N replicas do not equal one at the same global batch, "
-          "and "
-          "evaluation uses rank 0's");
+          "and evaluation uses rank 0's");
+    } else if (assignment.max_batch < config().plan.global_batch) {
+      samples.notes.emplace_back(
+          "batch statistics are each micro-batch's own: micro-batches do not equal the whole batch");
     }
+  }
+
+  void add_notes(measure::RunSamples& samples) const {
+    if (config().model->has_batch_statistics()) add_note_of_statistics(samples);
     if (config().options->precision == config::Precision::fp16) {
       samples.notes.push_back(
           fmt::format("dynamic loss scaling: scale {:g} at the end, {} of {} steps skipped, warm-up included",
