@@ -134,6 +134,7 @@ struct ReplicaConfig {
   bool sharded = false;                 // memory of flat buffers comes and goes (release)
   int shares = 1;                       // sharded: ranks that state is spread over
   int zero_stage = 0;                   // sharded: 1 optimizer states, 2 gradients as well, 3 weights as well
+  bool whole_gradients = false;         // sharded: gradients are only told when all are there
   int replicas = 1;                     // devices that it drives: max_batch is of all of them together
   config::Precision precision = config::Precision::fp32;
   std::string optimizer = "adam";

@@ -49,7 +49,8 @@ struct Assignment {
   bool gives_loss = true;
   bool wants_input_gradient = false;
   bool sharded = false;
-  int zero_stage = 0;            // what is, as in backend::ReplicaConfig, over all ranks
+  int zero_stage = 0;            // sharded: what is, over all ranks, and whether gradients stay to the
+  bool whole_gradients = false;  // end of backward; as in backend::ReplicaConfig
   std::size_t bucket_bytes = 0;  // 0: as the options say
   int devices = 1;               // that the rank drives
 };

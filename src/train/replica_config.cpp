@@ -17,6 +17,7 @@ backend::ReplicaConfig replica_config(const ReplicaRequest& request) {
   replica.sharded = assignment.sharded;
   replica.shares = assignment.sharded ? plan.replicas : 1;
   replica.zero_stage = assignment.zero_stage;
+  replica.whole_gradients = assignment.whole_gradients;
   replica.replicas = assignment.devices;
   replica.slots = assignment.slots;
   replica.precision = options.precision;

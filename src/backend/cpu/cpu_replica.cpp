@@ -35,6 +35,23 @@ void reorder(const dnnl::engine& engine, dnnl::stream stream, const dnnl::memory
 
 bool emulates_bf16(config::Precision precision) { return precision == config::Precision::bf16; }
 
+// Of weights, gradients and optimizer states, where they are most.
+std::size_t flat_bytes(const ReplicaConfig& config, const FlatLayout& layout) {
+  std::vector<Slot> slots;
+  for (const auto& entry : layout.entries) {
+    slots.push_back({static_cast<int>(slots.size()), {entry.offset, entry.size}});
+  }
+  const BucketPlan plan = plan_buckets(*config.model, slots, layout.size, config.bucket_bytes);
+  const auto bytes = [&](bool shared, bool with_largest) {
+    return shared_bytes(layout.size, plan.buckets, shared ? config.shares : 1, with_largest);
+  };
+  const std::size_t weights = bytes(config.zero_stage >= 3, true);
+  const std::size_t rounded = emulates_bf16(config.precision) ? weights : 0;
+  const std::size_t gradients = bytes(config.zero_stage >= 2 && !config.whole_gradients, true);
+  const auto states = static_cast<std::size_t>(kernels::optimizers().at(config.optimizer).value.states);
+  return weights + rounded + gradients + states * bytes(config.zero_stage >= 1, false);
+}
+
 }  // namespace
 
 CpuReplica::CpuReplica(const ReplicaConfig& config)
@@ -49,17 +66,19 @@ CpuReplica::CpuReplica(const ReplicaConfig& config)
       wants_input_gradient_(config.wants_input_gradient),
       max_batch_(config.max_batch),
       programs_(static_cast<std::size_t>(config.slots)),
-      flights_(static_cast<std::size_t>(config.slots)) {
+      flights_(static_cast<std::size_t>(config.slots)),
+      weights_come_and_go_(config.sharded && config.zero_stage >= 3) {
   auto first = std::make_unique<Program>(*model_, engine_, team_, max_batch_, round_bf16_, layout_,
                                          wants_input_gradient_);
   for (std::size_t p = 0; p < layout_.entries.size(); ++p) {
     slots_.push_back({static_cast<int>(p), {layout_.entries[p].offset, layout_.entries[p].size}});
   }
   buckets_ = plan_buckets(*model_, slots_, layout_.size, config.bucket_bytes);
-  weights_ = AlignedBuffer<float>(layout_.size);
-  gradients_ = AlignedBuffer<float>(layout_.size);
-  if (round_bf16_) compute_weights_ = AlignedBuffer<float>(layout_.size);
-  for (int s = 0; s < optimizer_->states; ++s) states_.emplace_back(layout_.size);
+  const auto kind = config.sharded ? FlatMemory::Kind::paged : FlatMemory::Kind::fixed;
+  weights_ = FlatMemory(layout_.size, kind);
+  gradients_ = FlatMemory(layout_.size, kind);
+  if (round_bf16_) compute_weights_ = FlatMemory(layout_.size, kind);
+  for (int s = 0; s < optimizer_->states; ++s) states_.emplace_back(layout_.size, kind);
   statistics_ = AlignedBuffer<float>(model_->statistic_count);
   const std::vector<float> initial = model::initial_statistics(*model_);
   std::copy(initial.begin(), initial.end(), statistics_.data());
@@ -86,10 +105,7 @@ std::size_t CpuReplica::estimate(const ReplicaConfig& config) {
   constexpr int small = 8;
   const double slope = (bytes_for(2 * small) - bytes_for(small)) / small;
   const double arena = bytes_for(small) + slope * (config.max_batch - small);
-  const int states = kernels::optimizers().at(config.optimizer).value.states;
-  const int flat_buffers = 2 + states + (emulates_bf16(config.precision) ? 1 : 0);
-  return static_cast<std::size_t>(std::max(arena, 0.0) * config.slots) +
-         static_cast<std::size_t>(flat_buffers) * layout.size * sizeof(float);
+  return static_cast<std::size_t>(std::max(arena, 0.0) * config.slots) + flat_bytes(config, layout);
 }
 
 Program& CpuReplica::program(int slot, int count) {
@@ -125,11 +141,18 @@ void CpuReplica::convert_back(std::span<const float> flat, std::span<float> cano
 }
 
 void CpuReplica::import_weights(std::span<const float> canonical) {
+  in_steps_ = false;
   convert(canonical, weights_.span());
   compute_weights_stale_ = true;
 }
-void CpuReplica::export_weights(std::span<float> canonical) { convert_back(weights_.span(), canonical); }
-void CpuReplica::export_gradients(std::span<float> canonical) { convert_back(gradients_.span(), canonical); }
+void CpuReplica::export_weights(std::span<float> canonical) {
+  in_steps_ = false;
+  convert_back(weights_.span(), canonical);
+}
+void CpuReplica::export_gradients(std::span<float> canonical) {
+  in_steps_ = false;
+  convert_back(gradients_.span(), canonical);
+}
 void CpuReplica::import_optimizer_state(int index, std::span<const float> canonical) {
   convert(canonical, optimizer_state(index));
 }
@@ -145,7 +168,7 @@ void CpuReplica::export_statistics(std::span<float> values) {
 }
 
 void CpuReplica::refresh_compute_weights() {
-  if (!round_bf16_ || !compute_weights_stale_) return;
+  if (!round_bf16_ || !compute_weights_stale_ || rounding_) return;
   kernels::round_to_bf16(weights_.span(), compute_weights_.span());
   compute_weights_stale_ = false;
 }
@@ -153,12 +176,13 @@ void CpuReplica::refresh_compute_weights() {
 void CpuReplica::forward(int slot, const Batch& batch) {
   Flight& flight = flights_[static_cast<std::size_t>(slot)];
   flight.program = nullptr;
+  in_steps_ = true;
   if (batch.count == 0) return;
   refresh_compute_weights();
   flight.program = &program(slot, batch.count);
   flight.labels = {batch.labels, static_cast<std::size_t>(batch.count)};
   flight.program->feed(batch.images);
-  flight.program->forward(stream_, true);
+  flight.program->forward(stream_, true, source());
 }
 
 void CpuReplica::begin(bool first) {
@@ -176,7 +200,7 @@ void CpuReplica::announce(std::size_t bucket, GradientSink& sink) {
 }
 
 void CpuReplica::clear_gradients() {
-  std::ranges::fill(gradients_.span(), 0.0F);
+  gradients_.clear();
   begin(true);
 }
 
@@ -192,7 +216,7 @@ void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last,
     }
   };
   if (flight.program == nullptr) {  // no image fell to this replica: its part of the sum is zero
-    if (first) std::ranges::fill(gradients_.span(), 0.0F);
+    if (first) gradients_.clear();
     layer_done(0);
     return;
   }
@@ -202,13 +226,13 @@ void CpuReplica::backward(int slot, float gradient_scale, bool first, bool last,
     flight.result.correct += result.correct;
     flight.result.count += result.count;
   }
-  flight.program->backward(stream_, !first, layer_done);
+  flight.program->backward(stream_, !first, layer_done, source());
 }
 
 BatchResult CpuReplica::result(int slot) { return flights_[static_cast<std::size_t>(slot)].result; }
 
 void CpuReplica::update(Range range, const kernels::OptimizerStep& step, bool guarded) {
-  const auto part = [](AlignedBuffer<float>& buffer, std::size_t begin, std::size_t end) {
+  const auto part = [](FlatMemory& buffer, std::size_t begin, std::size_t end) {
     return buffer.span().subspan(begin, end - begin);
   };
   if (guarded && !kernels::all_finite(part(gradients_, range.offset, range.offset + range.size))) {
@@ -226,6 +250,7 @@ void CpuReplica::update(Range range, const kernels::OptimizerStep& step, bool gu
     if (!ok) finite = false;
   });
   compute_weights_stale_ = true;
+  for (FlatMemory& state : states_) state.sample();
   if (!finite) outcome_.applied = false;
   if (!kernels::all_finite(part(weights_, range.offset, range.offset + range.size))) {
     outcome_.weights_finite = false;
@@ -237,17 +262,44 @@ BatchResult CpuReplica::evaluate(const Batch& batch) {
   refresh_compute_weights();
   Program& lowered = program(0, batch.count);
   lowered.feed(batch.images);
-  lowered.forward(stream_, false);
+  lowered.forward(stream_, false, source());
   flights_[0].program = &lowered;
   if (!gives_loss_) return {.count = batch.count};
   return lowered.loss({batch.labels, static_cast<std::size_t>(batch.count)}, 0.0F, false);
 }
 
+void CpuReplica::release(FlatBuffer buffer, Range range) {
+  const auto give_back = [&](FlatMemory& memory) {
+    if (in_steps_) memory.sample();
+    memory.release(range);
+  };
+  switch (buffer) {
+    case FlatBuffer::weights:
+      return give_back(weights_);
+    case FlatBuffer::gradients:
+      return give_back(gradients_);
+    case FlatBuffer::optimizer:
+      for (FlatMemory& state : states_) give_back(state);
+  }
+}
+
+void CpuReplica::set_weight_source(WeightSource* source) {
+  source_ = source;
+  rounding_.reset();
+  if (source == nullptr || !round_bf16_ || !weights_come_and_go_) return;
+  compute_weights_.clear();
+  compute_weights_stale_ = true;
+  rounding_.emplace(*source, weights_, compute_weights_);
+}
+
 MemoryUse CpuReplica::memory() const {
+  const auto most = [&](const FlatMemory& memory) {
+    return in_steps_ || memory.most() == 0 ? std::max(memory.most(), memory.now()) : memory.most();
+  };
   MemoryUse use;
-  use.weights = (weights_.size() + compute_weights_.size()) * sizeof(float);
-  use.gradients = gradients_.size() * sizeof(float);
-  for (const auto& state : states_) use.optimizer += state.size() * sizeof(float);
+  use.weights = most(weights_) + most(compute_weights_);
+  use.gradients = most(gradients_);
+  for (const auto& state : states_) use.optimizer += most(state);
   for (const auto& arena : arenas_) use.activations += arena.size();
   for (const auto& arena : extra_arenas_) use.activations += arena.size();
   use.allocated =

@@ -4,7 +4,9 @@
 #include <map>
 
 #include "backend/buckets.hpp"
+#include "backend/cpu/flat_memory.hpp"
 #include "backend/cpu/program.hpp"
+#include "backend/cpu/rounding_source.hpp"
 #include "backend/cpu/team.hpp"
 #include "backend/replica.hpp"
 #include "base/aligned_buffer.hpp"
@@ -47,6 +49,9 @@ class CpuReplica final : public Replica {
   std::span<float> output_gradient(int slot) override { return in_flight(slot).output_gradient(); }
   std::span<const float> input_gradient(int slot) override { return in_flight(slot).input_gradient(); }
 
+  void release(FlatBuffer buffer, Range range) override;
+  void set_weight_source(WeightSource* source) override;
+
   Mark mark() override { return {now_ns()}; }
   std::int64_t time_ns(Mark mark) override { return mark.value; }
   void synchronize(const Deadline&) override {}
@@ -61,6 +66,7 @@ class CpuReplica final : public Replica {
 
   Program& program(int slot, int count);
   const Program& in_flight(int slot) const { return *flights_[static_cast<std::size_t>(slot)].program; }
+  WeightSource* source() { return rounding_ ? &*rounding_ : source_; }
   void begin(bool first);
   void announce(std::size_t bucket, GradientSink& sink);
   void refresh_compute_weights();
@@ -80,10 +86,10 @@ class CpuReplica final : public Replica {
   FlatLayout layout_;
   BucketPlan buckets_;
   std::vector<Slot> slots_;
-  AlignedBuffer<float> weights_;
-  AlignedBuffer<float> compute_weights_;  // rounded copy; empty in fp32
-  AlignedBuffer<float> gradients_;
-  std::vector<AlignedBuffer<float>> states_;
+  FlatMemory weights_;
+  FlatMemory compute_weights_;  // rounded copy; empty in fp32
+  FlatMemory gradients_;
+  std::vector<FlatMemory> states_;
   AlignedBuffer<float> statistics_;
   std::vector<AlignedBuffer<std::byte>> arenas_;                   // by slot
   std::list<AlignedBuffer<std::byte>> extra_arenas_;               // of programs that do not fit there
@@ -91,6 +97,11 @@ class CpuReplica final : public Replica {
   std::vector<Flight> flights_;
   StepOutcome outcome_;
   bool compute_weights_stale_ = true;
+  const bool weights_come_and_go_;
+  WeightSource* source_ = nullptr;
+  std::optional<RoundingSource>
+      rounding_;           // around the source given, where weights are rounded and come and go
+  bool in_steps_ = false;  // what is there is what steps need; otherwise the whole state may be
 };
 
 }  // namespace dtrain::backend::cpu

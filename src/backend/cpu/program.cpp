@@ -26,6 +26,21 @@ bool needs_output(const FusedLayer& fused, const model::Layer& layer) {
   return fused.relu && fused.pool_layer < 0 && !std::holds_alternative<model::BatchNorm>(layer.operation);
 }
 
+std::vector<Range> parameter_ranges(const model::Model& model, const std::vector<FusedLayer>& fused,
+                                    const FlatLayout& layout) {
+  std::vector<Range> ranges(fused.size());
+  for (std::size_t i = 0; i < fused.size(); ++i) {
+    for (std::size_t p = 0; p < model.parameters.size(); ++p) {
+      if (model.parameters[p].layer != fused[i].layer) continue;
+      const std::size_t begin = layout.entries[p].offset;
+      const std::size_t end = p + 1 < layout.entries.size() ? layout.entries[p + 1].offset : layout.size;
+      if (ranges[i].size == 0) ranges[i].offset = begin;
+      ranges[i].size = end - ranges[i].offset;
+    }
+  }
+  return ranges;
+}
+
 }  // namespace
 
 // Moments: forward of op i at i, the loss at L, backward of op i at 2 L - i.
@@ -56,6 +71,7 @@ Program::Program(const model::Model& model, const dnnl::engine& engine, const Te
     tensors_[i].gradient = builder.buffer(bytes, 2 * ops - last_consumer(fused_, i), 2 * ops - now);
   }
   layout.complete = true;
+  parameters_ = parameter_ranges(model, fused_, layout);
   plan_ = plan_arena(lifetimes);
 }
 
@@ -124,8 +140,13 @@ void Program::feed(const float* images) {
   image_.value_memory.set_data_handle(const_cast<float*>(images));  // primitives only read their source
 }
 
-void Program::forward(const dnnl::stream& stream, bool training) {
-  for (const auto& op : ops_) op->forward(stream, training);
+void Program::forward(const dnnl::stream& stream, bool training, WeightSource* source) {
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    const bool asks = source != nullptr && parameters_[i].size > 0;
+    if (asks) source->need(parameters_[i]);
+    ops_[i]->forward(stream, training);
+    if (asks) source->done(parameters_[i]);
+  }
 }
 
 BatchResult Program::loss(std::span<const std::int32_t> labels, float gradient_scale, bool with_gradient) {
@@ -137,11 +158,15 @@ BatchResult Program::loss(std::span<const std::int32_t> labels, float gradient_s
   return {.loss_sum = sum.loss, .correct = sum.correct, .count = count_};
 }
 
-void Program::backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done) {
+void Program::backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done,
+                       WeightSource* source) {
   for (std::size_t i = ops_.size(); i-- > 0;) {
+    const bool asks = source != nullptr && parameters_[i].size > 0;
+    if (asks) source->need(parameters_[i]);
     ops_[i]->backward_parameters(stream, add);
     layer_done(fused_[i].layer);
     ops_[i]->backward_inputs(stream);
+    if (asks) source->done(parameters_[i]);
   }
 }
 

@@ -23,11 +23,13 @@ class Program {
             float* statistics);
 
   void feed(const float* images);
-  void forward(const dnnl::stream& stream, bool training);
+  // With a source, weights are asked for before an op computes with them.
+  void forward(const dnnl::stream& stream, bool training, WeightSource* source = nullptr);
   // Loss of the last forward; with a gradient scale also what backward starts from.
   BatchResult loss(std::span<const std::int32_t> labels, float gradient_scale, bool with_gradient);
   // `layer_done(layer)` is called when the gradients of that model layer are final, last layer first.
-  void backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done);
+  void backward(const dnnl::stream& stream, bool add, const std::function<void(int)>& layer_done,
+                WeightSource* source = nullptr);
 
   // Of a stage of a pipeline: what it hands on, what comes back for it, and what it hands back.
   std::span<const float> output() const { return {tensors_.back().values(), tensors_.back().floats()}; }
@@ -48,6 +50,7 @@ class Program {
   Tensor image_;
   std::vector<Tensor> tensors_;  // outputs of fused_, never resized after construction
   std::vector<std::unique_ptr<Op>> ops_;
+  std::vector<Range> parameters_;  // of the ops in the flat buffers, padding included
   ArenaPlan plan_;
 };
 
