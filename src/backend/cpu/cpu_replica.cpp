@@ -69,7 +69,7 @@ CpuReplica::CpuReplica(const ReplicaConfig& config)
       flights_(static_cast<std::size_t>(config.slots)),
       weights_come_and_go_(config.sharded && config.zero_stage >= 3) {
   auto first = std::make_unique<Program>(*model_, engine_, team_, max_batch_, round_bf16_, layout_,
-                                         wants_input_gradient_);
+                                         wants_input_gradient_, &link_);
   for (std::size_t p = 0; p < layout_.entries.size(); ++p) {
     slots_.push_back({static_cast<int>(p), {layout_.entries[p].offset, layout_.entries[p].size}});
   }
@@ -113,8 +113,8 @@ Program& CpuReplica::program(int slot, int count) {
   auto& entry = by_count[count];
   if (entry) return *entry;
   if (count > max_batch_) throw std::logic_error("replica fed with more images than it was made for");
-  entry =
-      std::make_unique<Program>(*model_, engine_, team_, count, round_bf16_, layout_, wants_input_gradient_);
+  entry = std::make_unique<Program>(*model_, engine_, team_, count, round_bf16_, layout_,
+                                    wants_input_gradient_, &link_);
   AlignedBuffer<std::byte>* arena = &arenas_[static_cast<std::size_t>(slot)];
   if (entry->arena_bytes() > arena->size()) {  // a primitive may want more scratch for fewer images
     arena = &extra_arenas_.emplace_back(entry->arena_bytes());

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "backend/buckets.hpp"
+#include "backend/cpu/collective_ops.hpp"
 #include "backend/cpu/flat_memory.hpp"
 #include "backend/cpu/program.hpp"
 #include "backend/cpu/rounding_source.hpp"
@@ -44,6 +45,7 @@ class CpuReplica final : public Replica {
   void update(Range range, const kernels::OptimizerStep& step, bool guarded) override;
   StepOutcome outcome() override { return outcome_; }
   BatchResult evaluate(const Batch& batch) override;
+  void connect(Collective& collective) override { link_.connect(collective); }
 
   std::span<const float> output(int slot) override { return in_flight(slot).output(); }
   std::span<float> output_gradient(int slot) override { return in_flight(slot).output_gradient(); }
@@ -78,6 +80,7 @@ class CpuReplica final : public Replica {
   Team team_;
   dnnl::engine engine_;
   dnnl::stream stream_;
+  CollectiveLink link_;
   bool round_bf16_;
   bool check_buckets_;
   bool gives_loss_;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "model/model.hpp"
 #include "oneapi/dnnl/dnnl.hpp"
 
 namespace dtrain::backend::cpu {
@@ -12,6 +13,9 @@ struct ActivationLayout {
 
 // std::logic_error for a layout that no kernel reads.
 ActivationLayout layout_of(const dnnl::memory::desc& desc);
+
+// The layout, of those above, in which a convolution likes to read images: a function of the shape alone.
+dnnl::memory::desc convolution_input(const dnnl::engine& engine, int images, const model::Shape& shape);
 
 // The same layout for another number of images.
 dnnl::memory::desc with_images(const dnnl::memory::desc& desc, int images);

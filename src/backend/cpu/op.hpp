@@ -58,6 +58,8 @@ struct Bindings {
   dnnl::memory memory(const dnnl::memory::desc& desc, BufferId id) const { return {desc, *engine, at(id)}; }
 };
 
+class CollectiveLink;
+
 // What an op sees while a program is being built: shapes are decided, memory is not there yet.
 struct Builder {
   const dnnl::engine* engine = nullptr;
@@ -68,13 +70,15 @@ struct Builder {
   int count = 0;    // images
   int moments = 0;  // 2 ops + 1: forward of op i at i, the loss at ops, backward of op i at moments - 1 - i
   bool round_bf16 = false;
+  int logits = -1;                       // the op that computes them
+  const CollectiveLink* link = nullptr;  // of collective layers
 
   BufferId buffer(std::size_t bytes, int first, int last) const {
     lifetimes->push_back({bytes, first, last});
     return static_cast<BufferId>(lifetimes->size()) - 1;
   }
   int parameter(int layer, const std::string& suffix) const;  // index, or -1
-  bool gives_logits(int index) const { return index == (moments - 1) / 2 - 1; }
+  bool gives_logits(int index) const { return index == logits; }
 };
 
 // How an op meets its neighbours.

@@ -121,10 +121,10 @@ class AddOp final : public Op {
  public:
   AddOp(const Builder& builder, const Place& place)
       : place_(place), team_(builder.team), round_(builder.round_bf16) {
-    if (place.inputs[0]->desc != place.inputs[1]->desc) {
-      throw std::logic_error(place.layer->name + ": the two inputs have different layouts");
-    }
     place.output->desc = place.inputs[0]->desc;
+    if (place.inputs[1]->desc != place.output->desc) {
+      converted_buffer_ = builder.buffer(place.output->desc.get_size(), place.index, place.index);
+    }
     const int back = builder.moments - 1 - place.index;
     for (std::size_t i = 0; i < 2; ++i) {
       input_gradients_.emplace_back(builder, place.inputs[i], place.accumulates[i], back);
@@ -132,11 +132,18 @@ class AddOp final : public Op {
   }
   void bind(const Bindings& bindings) override {
     for (auto& gradient : input_gradients_) gradient.bind(bindings);
+    second_ = place_.inputs[1]->value_memory;
+    if (converted_buffer_ == no_buffer) return;
+    second_ = bindings.memory(place_.output->desc, converted_buffer_);
+    convert_ = dnnl::reorder(place_.inputs[1]->value_memory, second_);
+    if (!input_gradients_[1].wanted()) return;
+    convert_back_ = dnnl::reorder(place_.output->gradient_memory, input_gradients_[1].target());
   }
 
-  void forward(const dnnl::stream&, bool) override {
+  void forward(const dnnl::stream& stream, bool) override {
+    if (convert_) run(stream, convert_, place_.inputs[1]->value_memory, second_);
     const float* a = place_.inputs[0]->values();
-    const float* b = place_.inputs[1]->values();
+    const auto* b = static_cast<const float*>(second_.get_data_handle());
     float* y = place_.output->values();
     team_->split(place_.output->floats(), grain, [&](std::size_t begin, std::size_t end) {
       kernels::add({a + begin, end - begin}, {b + begin, end - begin}, {y + begin, end - begin});
@@ -144,22 +151,37 @@ class AddOp final : public Op {
     if (round_) round_values(*team_, y, place_.output->floats());
   }
   void backward_parameters(const dnnl::stream&, bool) override {}
-  void backward_inputs(const dnnl::stream&) override {
+  void backward_inputs(const dnnl::stream& stream) override {
     const float* dy = place_.output->gradients();
-    for (auto& gradient : input_gradients_) {
+    for (std::size_t i = 0; i < 2; ++i) {
+      InputGradient& gradient = input_gradients_[i];
       if (!gradient.wanted()) continue;
-      auto* dx = static_cast<float*>(gradient.target().get_data_handle());
-      team_->split(place_.output->floats(), grain,
-                   [&](std::size_t begin, std::size_t end) { std::copy(dy + begin, dy + end, dx + begin); });
+      if (i == 1 && convert_back_) {
+        run(stream, convert_back_, place_.output->gradient_memory, gradient.target());
+      } else {
+        auto* dx = static_cast<float*>(gradient.target().get_data_handle());
+        team_->split(place_.output->floats(), grain, [&](std::size_t begin, std::size_t end) {
+          std::copy(dy + begin, dy + end, dx + begin);
+        });
+      }
       gradient.finish(*team_, false);
     }
   }
 
  private:
+  static void run(dnnl::stream stream, const dnnl::primitive& reorder, const memory& from, const memory& to) {
+    reorder.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  }
+
   Place place_;
   const Team* team_;
   bool round_;
   std::vector<InputGradient> input_gradients_;
+  // Where the second input has another layout than the first, which is the output's:
+  BufferId converted_buffer_ = no_buffer;
+  memory second_;
+  dnnl::reorder convert_;
+  dnnl::reorder convert_back_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "backend/cpu/program.hpp"
 
+#include "backend/cpu/collective_ops.hpp"
 #include "base/overloaded.hpp"
 #include "kernels/softmax_cross_entropy.hpp"
 
@@ -9,6 +10,18 @@ namespace {
 
 using dnnl::memory;
 
+bool is_sum(const model::Model& model, const FusedLayer& fused) {
+  return std::holds_alternative<model::SumGradients>(
+      model.layers[static_cast<std::size_t>(fused.layer)].operation);
+}
+
+// They may be gathered after that.
+int op_of_logits(const std::vector<FusedLayer>& fused, const model::Model& model) {
+  const model::Layer& last = model.layers[static_cast<std::size_t>(fused.back().layer)];
+  if (std::holds_alternative<model::GatherChannels>(last.operation)) return fused.back().inputs[0];
+  return static_cast<int>(fused.size()) - 1;
+}
+
 // Whether an op's backward reads its input's values.
 bool needs_input(const model::Layer& layer) {
   return std::holds_alternative<model::Convolution>(layer.operation) ||
@@ -17,10 +30,6 @@ bool needs_input(const model::Layer& layer) {
 }
 
 // Whether an op's backward reads its own output to mask a ReLU. Batch norm keeps its mask in a workspace.
-std::unique_ptr<Op> no_collective_layers() {
-  throw std::logic_error("a collective layer, which these replicas do not have");
-}
-
 bool needs_output(const FusedLayer& fused, const model::Layer& layer) {
   if (std::holds_alternative<model::Relu>(layer.operation)) return true;
   return fused.relu && fused.pool_layer < 0 && !std::holds_alternative<model::BatchNorm>(layer.operation);
@@ -45,7 +54,7 @@ std::vector<Range> parameter_ranges(const model::Model& model, const std::vector
 
 // Moments: forward of op i at i, the loss at L, backward of op i at 2 L - i.
 Program::Program(const model::Model& model, const dnnl::engine& engine, const Team& team, int count,
-                 bool round_bf16, FlatLayout& layout, bool input_gradient)
+                 bool round_bf16, FlatLayout& layout, bool input_gradient, const CollectiveLink* link)
     : model_(&model), count_(count), fused_(lower(model)), tensors_(fused_.size()) {
   const int ops = static_cast<int>(fused_.size());
   std::vector<Lifetime> lifetimes;
@@ -56,7 +65,9 @@ Program::Program(const model::Model& model, const dnnl::engine& engine, const Te
                   .lifetimes = &lifetimes,
                   .count = count,
                   .moments = 2 * ops + 1,
-                  .round_bf16 = round_bf16};
+                  .round_bf16 = round_bf16,
+                  .logits = op_of_logits(fused_, model),
+                  .link = link};
   if (!layout.complete) layout.entries.resize(model.parameters.size());
   image_.desc = {{count, model.image.channels, model.image.height, model.image.width},
                  memory::data_type::f32,
@@ -65,14 +76,31 @@ Program::Program(const model::Model& model, const dnnl::engine& engine, const Te
 
   for (std::size_t i = 0; i < fused_.size(); ++i) {
     ops_.push_back(make_op(builder, i));
-    const std::size_t bytes = tensors_[i].desc.get_size();
-    const int now = static_cast<int>(i);
-    tensors_[i].value = builder.buffer(bytes, now, last_use(i));
-    tensors_[i].gradient = builder.buffer(bytes, 2 * ops - last_consumer(fused_, i), 2 * ops - now);
+    plan_buffers(builder, i);
   }
   layout.complete = true;
   parameters_ = parameter_ranges(model, fused_, layout);
   plan_ = plan_arena(lifetimes);
+}
+
+// A sum of gradients has its input's values, and where nothing else reads that, its gradient as well.
+void Program::plan_buffers(const Builder& builder, std::size_t index) {
+  Tensor& tensor = tensors_[index];
+  const int back = builder.moments - 1 - static_cast<int>(index);
+  const std::size_t bytes = tensor.desc.get_size();
+  const bool sums = is_sum(*model_, fused_[index]);
+  const auto input = static_cast<std::size_t>(sums ? fused_[index].inputs[0] : 0);
+  tensor.value =
+      sums ? tensors_[input].value : builder.buffer(bytes, static_cast<int>(index), last_use(index));
+  if (sums && fused_[input].consumers == 1) {
+    tensor.gradient = tensors_[input].gradient;
+    return;
+  }
+  auto written = static_cast<std::size_t>(last_consumer(fused_, index));
+  if (fused_[index].consumers == 1 && is_sum(*model_, fused_[written])) {
+    written = static_cast<std::size_t>(last_consumer(fused_, written));
+  }
+  tensor.gradient = builder.buffer(bytes, builder.moments - 1 - static_cast<int>(written), back);
 }
 
 int Program::last_use(std::size_t index) const {
@@ -88,6 +116,7 @@ int Program::last_use(std::size_t index) const {
       if (input != static_cast<int>(index)) continue;
       const int moment = static_cast<int>(c);
       last = std::max(last, needs_input(layer_of(c)) ? 2 * ops - moment : moment);
+      if (is_sum(*model_, fused_[c])) last = std::max(last, last_use(c));
     }
   }
   return last;
@@ -106,17 +135,18 @@ std::unique_ptr<Op> Program::make_op(const Builder& builder, std::size_t index) 
                                                        : &tensors_[static_cast<std::size_t>(input)]);
     place.accumulates.push_back(adds_to_gradient(fused_, index, k));
   }
-  return std::visit(Overloaded{[&](const model::Convolution&) { return make_convolution(builder, place); },
-                               [&](const model::Dense&) { return make_dense(builder, place); },
-                               [&](const model::BatchNorm&) { return make_batch_norm(builder, place); },
-                               [&](const model::MaxPool&) { return make_max_pool(builder, place); },
-                               [&](const model::Relu&) { return make_relu(builder, place); },
-                               [&](const model::Add&) { return make_add(builder, place); },
-                               [&](const model::GatherChannels&) { return no_collective_layers(); },
-                               [&](const model::SumGradients&) { return no_collective_layers(); },
-                               [&](const model::Slice&) { return make_slice(builder, place); },
-                               [&](const model::Concatenate&) { return make_concatenate(builder, place); }},
-                    place.layer->operation);
+  return std::visit(
+      Overloaded{[&](const model::Convolution&) { return make_convolution(builder, place); },
+                 [&](const model::Dense&) { return make_dense(builder, place); },
+                 [&](const model::BatchNorm&) { return make_batch_norm(builder, place); },
+                 [&](const model::MaxPool&) { return make_max_pool(builder, place); },
+                 [&](const model::Relu&) { return make_relu(builder, place); },
+                 [&](const model::Add&) { return make_add(builder, place); },
+                 [&](const model::GatherChannels&) { return make_gather_channels(builder, place); },
+                 [&](const model::SumGradients&) { return make_sum_gradients(builder, place); },
+                 [&](const model::Slice&) { return make_slice(builder, place); },
+                 [&](const model::Concatenate&) { return make_concatenate(builder, place); }},
+      place.layer->operation);
 }
 
 void Program::bind(const dnnl::engine& engine, std::byte* arena, float* weights, float* gradients,

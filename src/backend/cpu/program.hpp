@@ -14,9 +14,10 @@ namespace dtrain::backend::cpu {
 // A model lowered for one number of images: primitives, and where their buffers lie in an arena.
 class Program {
  public:
-  // Decides shapes and layouts; completes `layout` if it is the first. Touches no large memory.
+  // Decides shapes and layouts; completes `layout` if it is the first. Touches no large memory. `link` is for
+  // models with collective layers, and outlives the program.
   Program(const model::Model& model, const dnnl::engine& engine, const Team& team, int count, bool round_bf16,
-          FlatLayout& layout, bool input_gradient = false);
+          FlatLayout& layout, bool input_gradient = false, const CollectiveLink* link = nullptr);
 
   std::size_t arena_bytes() const { return plan_.bytes; }
   void bind(const dnnl::engine& engine, std::byte* arena, float* weights, float* gradients,
@@ -41,6 +42,7 @@ class Program {
   const std::vector<FusedLayer>& fused() const { return fused_; }
 
  private:
+  void plan_buffers(const Builder& builder, std::size_t index);
   int last_use(std::size_t index) const;
   std::unique_ptr<Op> make_op(const Builder& builder, std::size_t index);
 
