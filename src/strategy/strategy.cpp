@@ -8,6 +8,7 @@
 #include "strategy/pipeline.hpp"
 #include "strategy/sharded.hpp"
 #include "strategy/single.hpp"
+#include "strategy/tensor.hpp"
 #include "strategy/tpu.hpp"
 
 namespace dtrain::strategy {
@@ -41,6 +42,11 @@ OpenRegistry<std::shared_ptr<const Strategy>>& open_strategies() {
     filled.add("sharded",
                "mirrored, with optimizer states, gradients and weights spread over the replicas (ZeRO)",
                make_sharded());
+    filled.add(
+        "tensor",
+        "one model over all devices: each computes its own output channels of every layer, of all images",
+        make_tensor());
+    filled.alias("ModelParallel", "tensor");
     filled.add("tpu", "the whole step as one program of XLA on all devices of a PJRT plugin, TPUs above all",
                make_tpu());
     filled.alias("TPUStrategy", "tpu");

@@ -1,0 +1,56 @@
+"""One model over several devices: dense and convolution layers split by output channels."""
+
+from program import FEW_STEPS, PLAIN, SMALL, ProgramTest
+
+USAGE = 2
+TENSOR = ["--strategy", "tensor"]
+
+
+class Tensor(ProgramTest):
+    def facts(self, run):
+        return {fact["name"]: fact["value"] for fact in run["facts"]}
+
+    def test_bench_counts_images_once_and_tells_the_traffic(self):
+        result = self.bench(*TENSOR, "--gpus", "2")
+        self.assertEqual([run["id"] for run in result["runs"]], ["plain", "tensor-1", "tensor-2"])
+        for run in result["runs"]:
+            for sample in run["rounds"]:
+                self.assertEqual(sample["images"], 3 * 8 * run["replicas"])
+        alone, both = map(self.facts, result["runs"][1:])
+        # mlp: 128 channels read by the second layer, 10 logits; 16 images a step.
+        self.assertEqual(both["split_layers"], 2)
+        self.assertEqual(both["gathered_bytes"], 4 * 16 * (128 + 10))
+        self.assertEqual(both["summed_bytes"], 4 * 16 * 128)
+        self.assertEqual(both["expected_bytes"], 4 * 16 * (64 + 5 + 128) + 8)
+        self.assertEqual(both["sent_bytes"], both["expected_bytes"])
+        self.assertEqual(alone["gathered_bytes"], 0)
+        self.assertEqual(alone["whole_layers"], 2)
+        self.assertNotIn("batch statistics", str(result["runs"][-1]))
+
+    def test_it_equals_one_device(self):
+        for model in ("mlp", "cnn"):
+            for gpus in ("2", "3"):
+                done = self.expect(0, "verify", *SMALL, "--model", model, *TENSOR, "--gpus", gpus, "--steps", "5")
+                self.assertIn(f"tensor-{gpus}", done.stdout)
+                self.assertNotIn("not expected", done.stdout)
+
+    def test_it_trains_under_its_other_name(self):
+        train = ["train", *SMALL, "--strategy", "ModelParallel", "--gpus", "2", "--epochs", "1", "--batch-size", "500", PLAIN]
+        self.expect(0, *train, "--out", "trained")
+        run = self.result("trained")["runs"][-1]
+        self.assertEqual(run["id"], "tensor-2")
+        self.assertGreater(run["evaluations"][-1]["accuracy"], 0.12)
+
+    def test_workers_hold_slices_of_one_model(self):
+        launch = ["launch", "--workers", "2", "--"]
+        self.expect(0, *launch, "bench", *SMALL, *FEW_STEPS, PLAIN, "--out", "out", *TENSOR)
+        run = self.result()["runs"][-1]
+        self.assertEqual(run["replicas"], 2)
+        self.assertEqual(self.facts(run)["sent_bytes"], self.facts(run)["expected_bytes"])
+
+    def test_what_it_cannot_do_is_refused(self):
+        bench = ["bench", *SMALL, *TENSOR]
+        self.expect_error(USAGE, ["--compress fp16", "tensor", "mirrored"], *bench, "--gpus", "2", "--compress", "fp16")
+        self.expect_error(USAGE, ["--sync-every 4", "tensor"], *bench, "--gpus", "2", "--sync-every", "4")
+        self.expect_error(USAGE, ["--staleness 1", "parameter-server"], *bench, "--gpus", "2", "--staleness", "1")
+        self.expect_error(USAGE, ["129 devices", "128", "--gpus 128"], *bench, "--gpus", "129")
