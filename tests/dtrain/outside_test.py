@@ -180,7 +180,7 @@ class Outside(unittest.TestCase):
 
     def test_the_document_does_as_it_says(self):
         document = (SOURCE / "docs" / "extending.md").read_text()
-        named = r"`([\w.]+)`(?: [^\n`]*)?:\n\n```\w+\n(.*?)^```"
+        named = r"`(\w+\.\w+)`(?: [^\n`]*)?:\n\n```\w+\n(.*?)^```"
         files = dict(re.findall(named, document, re.M | re.S))
         self.assertEqual(set(files), {"tiny.toml", "CMakeLists.txt", "loop.cpp", "solo.cpp"})
         folder = self.folder / "document"
