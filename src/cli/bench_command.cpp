@@ -76,7 +76,7 @@ train::WorldConfig bench_world(const Session& session, const std::string& id, co
   const config::RunPlan& run = run_of(session, id);
   train::WorldConfig world = world_config(session, run, 0);
   world.stop = &stop;
-  const bool largest = run.id == session.plan.runs.back().id;
+  const bool largest = run.replicas == session.plan.runs.back().replicas && !run.exact;
   if (largest && run.base == config::RunPlan::Base::none) world.delays = session.options.injected_delays;
   return world;
 }
@@ -115,6 +115,7 @@ class BenchCommand final : public Command {
     return "Examples:\n"
            "  dtrain bench --strategy mirrored --gpus 4        1, 2 and 4 replicas\n"
            "  dtrain bench --replicas 1..4 --global-batch 256  strong scaling\n"
+           "  dtrain bench --strategy all --gpus 2              every strategy on the same work\n"
            "  dtrain bench --gpus 2 --inject-delay rank=1,phase=input,ms=10\n"
            "Writes result.json, result.csv, result.md and report.html; `dtrain report` shows them again.";
   }

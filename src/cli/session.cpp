@@ -10,6 +10,7 @@
 #include "base/output_file.hpp"
 #include "base/text.hpp"
 #include "cli/machine.hpp"
+#include "cli/side_by_side.hpp"
 #include "comm/communicator.hpp"
 #include "comm/mpi/exchange.hpp"
 #include "kernels/optimizer.hpp"
@@ -65,6 +66,7 @@ void fill_in(config::Options& options, const config::Plan& plan) {
 bool share_gpus(const config::RunPlan& run) { return run.simulated && !run.devices.empty(); }
 
 void choose_communicator(Session& session) {
+  if (session.inventory.device == "tpu") return;  // sums are part of the compiled step
   const bool share = std::ranges::any_of(session.plan.runs, share_gpus);
   const bool spans = std::ranges::any_of(
       session.plan.runs, [](const auto& run) { return !run.workers.empty() && run.workers.back() != 0; });
@@ -205,16 +207,62 @@ std::string utc_now() {
 
 namespace {
 
+// A strategy that has no other device than a TPU is an answer to --device auto.
+std::string device_of(const config::Options& options) {
+  if (options.device != "auto") return options.device;
+  const auto* entry = strategy::strategies().find(options.strategy);
+  if (entry == nullptr || entry->value->runs_on("cpu") || entry->value->runs_on("cuda")) return "auto";
+  return "tpu";
+}
+
 void look_around(Session& session, const config::Options& options) {
-  session.inventory = backend::find_devices(options.device);
-  session.backend = backend::backends().at(session.inventory.device).value;
+  const backend::BackendConfig config{.pjrt_plugin = options.pjrt_plugin};
+  session.inventory = backend::find_devices(device_of(options), config);
+  session.backend = backend::backend_for(session.inventory.device, config);
   if (!session.job.alone()) share_inventory(session.job, session.inventory, options.timeout);
+}
+
+void take_all_strategies(Session& session, config::Options& options) {
+  SideBySide chosen = choose_strategies(options, session.job, session.inventory.device);
+  for (const auto& reason : chosen.left_out) warn(session, "left out of --strategy all: " + reason);
+  if (chosen.strategies.empty()) {
+    throw usage_error("--strategy all: no strategy can do what the other flags ask for",
+                      "the warnings above say why; leave a flag out, or name one strategy");
+  }
+  options.side_by_side = std::move(chosen.strategies);
+}
+
+// What only the model tells: whether it can be cut or split over so many devices.
+void leave_out_impossible(Session& session) {
+  const auto is_impossible = [&](const config::RunPlan& run) {
+    try {
+      replica_of(session, run, 0);
+      return false;
+    } catch (const Error& error) {
+      warn(session, fmt::format("left out of --strategy all: {}: {}", run.id, error.what()));
+      return true;
+    }
+  };
+  std::erase_if(session.plan.runs, is_impossible);
+}
+
+// Of all processes the chief measures.
+void measure_ahead(Session& session) {
+  if (!session.job.follows()) {
+    for (const auto& run : session.plan.runs) {
+      const auto& driver = strategy::strategies().at(run.strategy).value;
+      driver->measure_ahead(session.options, *session.model, *session.backend);
+    }
+  }
+  if (!session.job.alone()) share_layer_costs(session.job, session.options, session.options.timeout);
 }
 
 // Everything that may be wrong is found out here.
 void prepare(Session& session, config::Options options, MakePlan make_plan) {
-  strategy::strategies().at(options.strategy).value->check(options);
+  const bool side_by_side = options.strategy == all_strategies;
+  if (!side_by_side) strategy::strategies().at(options.strategy).value->check(options);
   look_around(session, options);
+  if (side_by_side) take_all_strategies(session, options);
   session.plan = make_plan(options, session.inventory);
   fill_in(options, session.plan);
   session.options = std::move(options);
@@ -229,10 +277,8 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   for (const auto& note : session.backend->check_precision(session.options.precision)) warn(session, note);
   session.model = std::make_shared<const model::Model>(model::find_model(session.options.model));
   require_device_of_strategies(session);
-  for (const auto& run : session.plan.runs) {
-    const auto& driver = strategy::strategies().at(run.strategy).value;
-    driver->measure_ahead(session.options, *session.model, *session.backend);
-  }
+  if (side_by_side) leave_out_impossible(session);
+  measure_ahead(session);
   require_memory(session);
   session.data = datasets::open_cifar10(session.options.data, session.options.cache, session.options.seed);
   require_enough_images(session);
@@ -278,7 +324,7 @@ config::Options alone_with(config::Options options) {
 
 Session open_session(config::Options options, MakePlan make_plan) {
   Session session;
-  session.job = open_job(options, *strategy::strategies().at(options.strategy).value);
+  session.job = open_job(options, *strategy::strategies().at(leading_strategy(options)).value);
   if (session.job.place.evaluator) options = alone_with(std::move(options));
   if (session.job.alone()) {
     prepare(session, std::move(options), make_plan);

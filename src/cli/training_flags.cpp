@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/text.hpp"
+#include "cli/side_by_side.hpp"
 #include "comm/communicator.hpp"
 #include "comm/compressor.hpp"
 #include "comm/exchange.hpp"
@@ -154,9 +155,18 @@ void declare_cluster_flags(Flags& flags, Options& options) {
 void declare_world_flags(Flags& flags, Options& options) {
   flags.group("Replicas");
   flags.choice(
-      "--strategy", strategy::strategies().names(),
-      with_default("How replicas train together; TensorFlow's class names work too", defaults.strategy),
-      registered(strategy::strategies(), options.strategy));
+      "--strategy",
+      [] {
+        std::vector<std::string> names = strategy::strategies().names();
+        names.emplace_back(all_strategies);
+        return names;
+      }(),
+      with_default(
+          "How replicas train together; TensorFlow's class names work too. all: of bench, side by side",
+          defaults.strategy),
+      [&options](const std::string& text) {
+        options.strategy = text == all_strategies ? text : strategy::strategies().at(text).name;
+      });
   flags.value("--gpus,--replicas", "N|LIST|RANGE",
               "How many replicas: 4, 1,2,4 or 1..4 [every device there is]",
               [&options](const std::string& text) {
@@ -164,7 +174,7 @@ void declare_world_flags(Flags& flags, Options& options) {
                 options.replicas_swept = text.find_first_of(",.") != std::string::npos;
               });
   flags.choice(
-      "--device", {"auto", "cuda", "cpu"},
+      "--device", {"auto", "cuda", "cpu", "tpu"},
       with_default("auto: GPUs if there are any, else CPU cores; cuda never falls back", defaults.device),
       [&options](const std::string& text) { options.device = text; });
   flags.value("--threads-per-replica", "N",

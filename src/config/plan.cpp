@@ -67,6 +67,9 @@ int all_gpus(const Inventory& inventory) {
   return gpus;
 }
 
+// What a replica is given, where it is no share of cores.
+const char* unit(const Inventory& inventory) { return inventory.device == "tpu" ? "device" : "GPU"; }
+
 void require_device(const Options& options, const Inventory& inventory, int largest) {
   if (options.strategy == single_strategy && largest > 1) {
     throw usage_error(
@@ -86,10 +89,11 @@ void require_device(const Options& options, const Inventory& inventory, int larg
   const int gpus = all_gpus(inventory);
   if (largest > gpus && !options.oversubscribe) {
     throw environment_error(
-        fmt::format("{} replicas were asked for, but found {} GPU{}", largest, gpus, gpus == 1 ? "" : "s"),
-        fmt::format("use --gpus {}, or --oversubscribe to let replicas share a GPU (marked simulated); "
+        fmt::format("{} replicas were asked for, but found {} {}{}", largest, gpus, unit(inventory),
+                    gpus == 1 ? "" : "s"),
+        fmt::format("use --gpus {}, or --oversubscribe to let replicas share a {} (marked simulated); "
                     "`dtrain info` lists the devices",
-                    std::max(gpus, 1)));
+                    std::max(gpus, 1), unit(inventory)));
   }
 }
 
@@ -243,8 +247,8 @@ void place(RunPlan& run, const Options& options, const Inventory& inventory) {
   for (int rank = 0; rank < run.replicas; ++rank) run.devices.push_back(rank % inventory.gpus);
   if (run.replicas > inventory.gpus) {
     run.simulated = true;
-    run.simulated_reason = fmt::format("{} replicas share {} GPU{}", run.replicas, inventory.gpus,
-                                       inventory.gpus == 1 ? "" : "s");
+    run.simulated_reason = fmt::format("{} replicas share {} {}{}", run.replicas, inventory.gpus,
+                                       unit(inventory), inventory.gpus == 1 ? "" : "s");
   }
 }
 
@@ -303,7 +307,7 @@ void note_unused_flags(Plan& plan, const Options& options, const Inventory& inve
     if (options.allocator != Allocator::standard) unused.push_back("--allocator " + name(options.allocator));
     if (options.memory_growth) unused.emplace_back("--memory-growth");
     if (!options.cuda_graphs) unused.emplace_back("--no-cuda-graphs");
-  } else if (options.threads_per_replica != 1) {
+  } else if (options.threads_per_replica != 1 && inventory.device == "cuda") {
     unused.push_back(fmt::format("--threads-per-replica {}", options.threads_per_replica));
   }
   if (unused.empty()) return;
@@ -332,6 +336,20 @@ void note_simulation(Plan& plan) {
     if (run.simulated) {
       plan.notes.push_back(
           fmt::format("{}: simulated, not a scaling measurement: {}", run.id, run.simulated_reason));
+    }
+  }
+}
+
+// Every strategy with as many devices as were asked for: the plain loop is the base of all.
+void add_side_by_side(Plan& plan, const Options& options, const Inventory& inventory, const BatchRule& rule,
+                      const std::vector<int>& asked) {
+  const int largest = asked.back();
+  const std::vector<int> counts = options.replicas_swept ? asked : std::vector{largest};
+  for (const int n : counts) {
+    for (const auto& strategy : options.side_by_side) {
+      Options one = options;
+      one.strategy = strategy;
+      plan.runs.push_back(make_run(one, inventory, rule, n, largest));
     }
   }
 }
@@ -369,7 +387,9 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
   plain.id = "plain";
   plain.base = RunPlan::Base::plain;
   plan.runs.push_back(std::move(plain));
-  if (options.strategy != single_strategy) {
+  if (!options.side_by_side.empty()) {
+    add_side_by_side(plan, options, inventory, rule, asked);
+  } else if (options.strategy != single_strategy) {
     for (const int n : measured_replicas(options, asked)) {
       plan.runs.push_back(make_run(options, inventory, rule, n, largest));
       if (n == largest && n > 1 && changes_sums(options)) {
@@ -381,7 +401,7 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
       if (n == 1) plan.runs.back().base = RunPlan::Base::strategy;
     }
   }
-  if (!options.bases) leave_out_bases(plan);
+  if (!options.bases && options.side_by_side.empty()) leave_out_bases(plan);
   note_unused_flags(plan, options, inventory);
   note_uneven_shares(plan);
   note_idle_workers(plan, inventory);
@@ -390,6 +410,10 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
 }
 
 Plan make_train_plan(const Options& options, const Inventory& inventory) {
+  if (!options.side_by_side.empty()) {
+    throw usage_error("--strategy all sets strategies side by side, which is what `bench` does",
+                      fmt::format("name one of them: {}", join(options.side_by_side, ", ")));
+  }
   const int replicas = asked_replicas(options, inventory).back();
   require_device(options, inventory, replicas);
   require_gradients(options, replicas);

@@ -128,9 +128,12 @@ std::string render_report(const Result& result, const ConsoleStyle& style) {
   for (const auto& caveat : caveats(result)) {
     out += fmt::format("\n{}\n", paint(fmt::format("! {}", wrap(caveat, 2, style)), Ink::warning, style));
   }
+  out += table_section(choice_table(result), 1, style);
   out += table_section(scaling_table(result), 2, style);
   out += budget_section(result, style);
   out += table_section(exchange_table(result), 2, style);
+  out += table_section(fact_table(result), 2, style);
+  out += table_section(memory_table(result), 2, style);
   out += table_section(evaluation_table(result), 2, style);
   out += "\n";
   if (!result.summary.verdict.empty()) {

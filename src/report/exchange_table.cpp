@@ -1,15 +1,14 @@
 #include <algorithm>
-#include <numeric>
 
 #include "report/format.hpp"
 #include "report/tables.hpp"
+#include "stats/choice.hpp"
 
 namespace dtrain::report {
 
 namespace {
 
 constexpr const char* nothing = "-";
-constexpr std::size_t last_steps = 10;  // that a loss is the mean of: single steps are noisy
 
 std::string bytes_a_step(std::uint64_t total, const measure::RunSamples& run) {
   if (run.measured_steps == 0) return nothing;
@@ -26,13 +25,6 @@ std::string staleness(const measure::RunSamples& run) {
   return fmt::format("{:.2f}, at most {}", run.staleness->mean(), run.staleness->max());
 }
 
-double loss_until(const measure::RunSamples& run, std::size_t steps) {
-  const std::size_t first = steps - std::min(steps, last_steps);
-  const auto begin = run.losses.begin() + static_cast<std::ptrdiff_t>(first);
-  const auto end = run.losses.begin() + static_cast<std::ptrdiff_t>(steps);
-  return std::accumulate(begin, end, 0.0) / static_cast<double>(steps - first);
-}
-
 // The run with the same replicas and images whose sums are exact.
 const measure::RunSamples* exact_of(const Result& result, const measure::RunSamples& run) {
   const auto found = std::ranges::find_if(result.samples.runs, [&](const auto& other) {
@@ -45,11 +37,12 @@ std::vector<std::string> loss_cells(const Result& result, const measure::RunSamp
   if (run.losses.empty()) return {nothing, nothing};
   const auto* exact = exact_of(result, run);
   if (exact == nullptr || exact->losses.empty()) {
-    return {fmt::format("{:.4f} at step {}", loss_until(run, run.losses.size()), run.losses.size()), nothing};
+    return {fmt::format("{:.4f} at step {}", stats::loss_until(run, run.losses.size()), run.losses.size()),
+            nothing};
   }
   const std::size_t steps = std::min(run.losses.size(), exact->losses.size());
-  return {fmt::format("{:.4f} at step {}", loss_until(run, steps), steps),
-          fmt::format("{:.4f}", loss_until(*exact, steps))};
+  return {fmt::format("{:.4f} at step {}", stats::loss_until(run, steps), steps),
+          fmt::format("{:.4f}", stats::loss_until(*exact, steps))};
 }
 
 }  // namespace

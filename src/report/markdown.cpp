@@ -13,9 +13,12 @@ std::string to_markdown(const Result& result) {
   if (!result.summary.verdict.empty())
     out += fmt::format("**{}**\n\n", markdown_text(result.summary.verdict));
   for (const auto& caveat : caveats(result)) out += fmt::format("> {}\n\n", markdown_text(caveat));
+  out += markdown_table(choice_table(result));
   out += markdown_table(scaling_table(result));
   out += markdown_table(budget_table(result));
   out += markdown_table(exchange_table(result));
+  out += markdown_table(fact_table(result));
+  out += markdown_table(memory_table(result));
   out += markdown_table(evaluation_table(result));
   std::vector<std::string> findings = straggler_lines(result);
   if (const auto line = agreement_line(result); !line.empty()) findings.push_back("Weights: " + line);

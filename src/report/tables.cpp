@@ -130,6 +130,22 @@ double mean_over_rounds(const measure::RunSamples& run, std::size_t rank, double
   return rounds == 0 ? 0.0 : sum / rounds;
 }
 
+bool has_fused_steps(const Result& result) {
+  return std::ranges::any_of(result.samples.runs, [](const auto& run) {
+    return mean_over_rounds(run, 0, &measure::RankPhases::fused) > 0.0;
+  });
+}
+
+// Whether a phase was told from others. In a fused step there is input, and then the program.
+bool is_seen(const measure::RunSamples& run, std::size_t rank, double measure::RankPhases::*part) {
+  using measure::RankPhases;
+  const bool needs_arrival = part == &RankPhases::straggler_wait || part == &RankPhases::lateness;
+  if (needs_arrival) return run.rounds.front().ranks[rank].arrival_measured;
+  const bool fused = mean_over_rounds(run, rank, &RankPhases::fused) > 0.0;
+  if (part == &RankPhases::fused) return fused;
+  return !fused || part == &RankPhases::input || part == &RankPhases::host;
+}
+
 }  // namespace
 
 std::vector<Fact> command_facts(const Result& result) {
@@ -237,29 +253,32 @@ Table phase_table(const Result& result) {
                   "arrived last; late: mean time after the median rank.",
               .columns = {{"run"}, {"rank"}},
               .rows = {}};
-  constexpr std::pair<const char*, double RankPhases::*> parts[] = {
+  std::vector<std::pair<const char*, double RankPhases::*>> parts = {
       {"input", &RankPhases::input},
       {"forward", &RankPhases::forward},
       {"backward", &RankPhases::backward},
       {"communication", &RankPhases::communication},
       {"waiting", &RankPhases::straggler_wait},
       {"update", &RankPhases::update},
-      {"fused", &RankPhases::fused},
       {"host", &RankPhases::host},
       {"late", &RankPhases::lateness}};
+  if (has_fused_steps(result)) {
+    table.caption +=
+        " Fused: forward, backward, collectives and update in one program, which shows no phases.";
+    parts.insert(parts.begin() + 1, {"fused", &RankPhases::fused});
+  }
   for (const auto& part : parts) table.columns.push_back({part.first, true});
   table.columns.push_back({"last", true});
   for (const auto& run : result.samples.runs) {
     const std::size_t ranks = run.rounds.empty() ? 0 : run.rounds.front().ranks.size();
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      const bool arrivals = run.rounds.front().ranks[rank].arrival_measured;
       auto& row = table.rows.emplace_back(std::vector{run.plan.id, fmt::format("rank {}", rank)});
       for (const auto& [name, part] : parts) {
-        const bool needs_arrival = part == &RankPhases::straggler_wait || part == &RankPhases::lateness;
-        row.push_back(needs_arrival && !arrivals ? nothing : milliseconds(mean_over_rounds(run, rank, part)));
+        row.push_back(is_seen(run, rank, part) ? milliseconds(mean_over_rounds(run, rank, part)) : nothing);
       }
-      row.push_back(arrivals ? percent(100 * mean_over_rounds(run, rank, &RankPhases::last_arrivals))
-                             : nothing);
+      row.push_back(run.rounds.front().ranks[rank].arrival_measured
+                        ? percent(100 * mean_over_rounds(run, rank, &RankPhases::last_arrivals))
+                        : nothing);
     }
   }
   return table;

@@ -32,6 +32,9 @@ Table scaling_table(const Result& result);
 Table budget_table(const Result& result);      // a column a run that has a budget; no columns without one
 Table phase_table(const Result& result);       // a row a rank of every run
 Table exchange_table(const Result& result);    // a row a run of several replicas that sent something
+Table choice_table(const Result& result);      // a row a strategy; none unless several did the same work
+Table fact_table(const Result& result);        // a row a fact that a strategy tells of a run
+Table memory_table(const Result& result);      // a row a rank, where strategies tell facts
 Table evaluation_table(const Result& result);  // no rows unless something was evaluated
 
 }  // namespace dtrain::report

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "stats/choice.hpp"
 #include "stats/verdict.hpp"
 
 namespace dtrain::stats {
@@ -51,27 +52,17 @@ std::string why_no_efficiency(const RunSamples& run, const RunSamples* base) {
   return "";
 }
 
-// Ratios of images/s, round by round: a drift of the machine hits both sides of each.
-std::optional<Interval> paired_ratio(const RunSamples& run, const RunSamples& base) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < std::min(run.rounds.size(), base.rounds.size()); ++i) {
-    if (rate(base.rounds[i]) > 0.0) ratios.push_back(rate(run.rounds[i]) / rate(base.rounds[i]));
-  }
-  if (ratios.empty()) return std::nullopt;
-  return bootstrap_median(ratios);
-}
-
 void add_scaling(RunSummary& summary, const RunSamples& run, const Bases& bases) {
   const double share = 1.0 / run.plan.replicas;
   const bool is_plain = run.plan.base == RunPlan::Base::plain;
   if (!is_plain && bases.plain != nullptr && why_not_scaling(run).empty() &&
       why_not_scaling(*bases.plain).empty()) {
-    const auto ratio = paired_ratio(run, *bases.plain);
+    const auto ratio = rate_ratio(run, *bases.plain);
     if (ratio) summary.efficiency_against_plain = scaled(*ratio, share);
   }
   summary.efficiency_reason = why_no_efficiency(run, bases.strategy);
   if (!summary.efficiency_reason.empty()) return;
-  summary.speedup = paired_ratio(run, *bases.strategy);
+  summary.speedup = rate_ratio(run, *bases.strategy);
   if (summary.speedup) {
     summary.efficiency = scaled(*summary.speedup, share);
   } else {
@@ -137,7 +128,8 @@ RunSummary summarise_run(const SummaryInput& input, const RunSamples& run) {
 Summary summarise(const SummaryInput& input) {
   Summary summary;
   for (const auto& run : input.samples->runs) summary.runs.push_back(summarise_run(input, run));
-  summary.verdict = verdict(input, summary.runs);
+  summary.verdict = best_strategy(*input.samples, summary.runs);
+  if (summary.verdict.empty()) summary.verdict = verdict(input, summary.runs);
   summary.warnings = warnings(input, summary.runs);
   return summary;
 }
