@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <toml++/toml.h>
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "model/file_section.hpp"
 #include "model/model_text.hpp"
 
 namespace dtrain::model {
@@ -26,136 +25,16 @@ constexpr std::size_t most_values = std::size_t{1} << 24;      // of an image, b
 constexpr std::size_t most_parameters = std::size_t{1} << 30;  // 4 GiB in fp32
 const std::string image_name = "image";
 
-using Names = std::vector<std::string>;
-
 bool is_word(const std::string& text) {
   const auto allowed = [](unsigned char c) { return std::isalnum(c) != 0 || c == '-' || c == '_'; };
   return !text.empty() && text.size() <= 64 && std::all_of(text.begin(), text.end(), allowed);
 }
 
-// What a file says may be anything.
-std::string one_line(std::string text) {
-  constexpr std::size_t longest = 400;
-  if (text.size() > longest) text = text.substr(0, longest) + "...";
-  std::replace_if(
-      text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
-  return text;
-}
-
-std::string suggestion(const std::string& word, const Names& known) {
-  const auto close = nearest(word, known);
-  return (close ? fmt::format("did you mean '{}'? ", *close) : std::string()) + "known: " + join(known, ", ");
-}
-
-// A table of the file. Every error says where it is: file, line, layer, key.
-class Section {
- public:
-  Section(std::string file, const toml::table& table, std::string label)
-      : file_(std::move(file)), table_(&table), label_(std::move(label)) {}
-
-  std::size_t line() const { return table_->source().begin.line; }
-  bool has(const char* key) const { return table_->contains(key); }
-
-  [[noreturn]] void fail(std::size_t line, const std::string& what, const std::string& advice) const {
-    const std::string place = line == 0 ? file_ : fmt::format("{}:{}", file_, line);
-    const std::string label = label_.empty() ? "" : label_ + ": ";
-    throw data_error(one_line(fmt::format("{}: {}{}", place, label, what)), one_line(advice));
-  }
-  [[noreturn]] void fail(const char* key, const std::string& what, const std::string& advice) const {
-    fail(has(key) ? line_of(*table_->get(key)) : line(), what, advice);
-  }
-
-  void require_known(const Names& known) const {
-    for (const auto& [key, node] : *table_) {
-      const std::string name(key.str());
-      if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-      fail(line_of(node), fmt::format("unknown key '{}'", name), suggestion(name, known));
-    }
-  }
-
-  std::string text(const char* key, const std::optional<std::string>& otherwise) const {
-    const std::string wanted = "a word in quotes";
-    const toml::node* node = find(key, otherwise.has_value(), wanted);
-    if (node == nullptr) return *otherwise;
-    if (!node->is_string()) wrong(*node, key, wanted);
-    return **node->as_string();
-  }
-  int whole(const char* key, std::optional<int> otherwise, int low, int high) const {
-    const std::string wanted = fmt::format("a whole number from {} to {}", low, high);
-    const toml::node* node = find(key, otherwise.has_value(), wanted);
-    if (node == nullptr) return *otherwise;
-    const auto* value = node->as_integer();
-    if (value == nullptr || **value < low || **value > high) wrong(*node, key, wanted);
-    return static_cast<int>(**value);
-  }
-  float number(const char* key, float otherwise, float low, float high) const {
-    const std::string wanted = fmt::format("a number from {} to {}", low, high);
-    const toml::node* node = find(key, true, wanted);
-    if (node == nullptr) return otherwise;
-    const auto value = node->is_number() ? node->value<double>() : std::nullopt;
-    if (!value || !(*value >= low && *value <= high)) wrong(*node, key, wanted);
-    return static_cast<float>(*value);
-  }
-  bool yes(const char* key, bool otherwise) const {
-    const toml::node* node = find(key, true, "");
-    if (node == nullptr) return otherwise;
-    if (!node->is_boolean()) wrong(*node, key, "true or false");
-    return **node->as_boolean();
-  }
-  Names words(const char* key) const {
-    const std::string wanted = "names of layers, such as [\"conv1\"]";
-    const toml::node* node = find(key, false, wanted);
-    if (!node->is_array()) wrong(*node, key, wanted);
-    Names names;
-    for (const auto& each : *node->as_array()) {
-      if (!each.is_string()) wrong(each, key, wanted);
-      names.push_back(**each.as_string());
-    }
-    return names;
-  }
-  // Sections of an array of tables, [[key]].
-  std::vector<const toml::table*> tables(const char* key) const {
-    const std::string wanted = "layers, each after a line [[layer]]";
-    const toml::node* node = find(key, false, wanted);
-    if (!node->is_array()) wrong(*node, key, wanted);
-    std::vector<const toml::table*> found;
-    for (const auto& each : *node->as_array()) {
-      if (!each.is_table()) wrong(each, key, wanted);
-      found.push_back(each.as_table());
-    }
-    return found;
-  }
-
- private:
-  static std::size_t line_of(const toml::node& node) { return node.source().begin.line; }
-
-  const toml::node* find(const char* key, bool may_miss, const std::string& wanted) const {
-    const toml::node* node = table_->get(key);
-    if (node == nullptr && !may_miss)
-      fail(line(), fmt::format("has no {}", key), fmt::format("add {} = {}", key, wanted));
-    return node;
-  }
-  [[noreturn]] void wrong(const toml::node& node, const char* key, const std::string& wanted) const {
-    std::ostringstream shown;
-    node.visit([&](const auto& value) {
-      if constexpr (toml::is_value<decltype(value)>)
-        shown << value;
-      else
-        shown << "of the kind " << value.type();
-    });
-    fail(line_of(node), fmt::format("{} is {}", key, shown.str()), fmt::format("{} must be {}", key, wanted));
-  }
-
-  std::string file_;
-  const toml::table* table_;
-  std::string label_;
-};
-
 struct LayerType {
   const char* name;
   const char* prefix;  // of a layer without a name: conv1
   Names keys;
-  Operation (*read)(const Section&);
+  Operation (*read)(const FileSection&);
 };
 
 const std::vector<LayerType>& layer_types() {
@@ -163,7 +42,7 @@ const std::vector<LayerType>& layer_types() {
       {"convolution",
        "conv",
        {"out_channels", "kernel", "padding", "bias"},
-       [](const Section& s) -> Operation {
+       [](const FileSection& s) -> Operation {
          const int kernel = s.whole("kernel", 3, 1, largest_window);
          return Convolution{.out_channels = s.whole("out_channels", {}, 1, widest),
                             .kernel = kernel,
@@ -173,25 +52,25 @@ const std::vector<LayerType>& layer_types() {
       {"dense",
        "dense",
        {"out_features", "bias"},
-       [](const Section& s) -> Operation {
+       [](const FileSection& s) -> Operation {
          return Dense{s.whole("out_features", {}, 1, widest), s.yes("bias", true)};
        }},
-      {"relu", "relu", {}, [](const Section&) -> Operation { return Relu{}; }},
+      {"relu", "relu", {}, [](const FileSection&) -> Operation { return Relu{}; }},
       {"max_pool",
        "pool",
        {"size"},
-       [](const Section& s) -> Operation { return MaxPool{s.whole("size", 2, 2, largest_window)}; }},
+       [](const FileSection& s) -> Operation { return MaxPool{s.whole("size", 2, 2, largest_window)}; }},
       {"batch_norm",
        "norm",
        {"epsilon", "momentum"},
-       [](const Section& s) -> Operation {
+       [](const FileSection& s) -> Operation {
          return BatchNorm{s.number("epsilon", 1e-5F, 1e-7F, 1.0F), s.number("momentum", 0.1F, 0.0F, 1.0F)};
        }},
-      {"add", "add", {}, [](const Section&) -> Operation { return Add{}; }}};
+      {"add", "add", {}, [](const FileSection&) -> Operation { return Add{}; }}};
   return types;
 }
 
-const LayerType& type_of(const Section& section) {
+const LayerType& type_of(const FileSection& section) {
   Names known;
   for (const LayerType& type : layer_types()) known.emplace_back(type.name);
   if (!section.has("type"))
@@ -215,7 +94,7 @@ class Graph {
   }
 
   Model build(const std::string& name, int classes) {
-    const Section& last = sections_.back();
+    const FileSection& last = sections_.back();
     const auto* dense = std::get_if<Dense>(&layers_.back().operation);
     if (dense == nullptr || dense->out_features != classes) {
       last.fail(dense == nullptr ? "type" : "out_features",
@@ -234,7 +113,7 @@ class Graph {
   void add(const toml::table& table) {
     const std::string given = table["name"].value_or(std::string());
     const std::string label = given.empty() ? fmt::format("layer {}", layers_.size() + 1) : "layer " + given;
-    const Section section(file_, table, label);
+    const FileSection section(file_, table, label);
     const LayerType& type = type_of(section);
     Names keys{"type", "name", "inputs"};
     keys.insert(keys.end(), type.keys.begin(), type.keys.end());
@@ -245,11 +124,12 @@ class Graph {
     layer.operation = type.read(section);
     layer.inputs = inputs_of(section, layer);
     shapes_.push_back(shape_of(section, layer));
+    vectors_.push_back(is_vector(section, layer));
     layers_.push_back(std::move(layer));
     sections_.push_back(section);
   }
 
-  std::string new_name(const Section& section, const LayerType& type) {
+  std::string new_name(const FileSection& section, const LayerType& type) {
     const std::string name = section.text("name", fmt::format("{}{}", type.prefix, ++counts_[type.prefix]));
     if (!is_word(name) || name == image_name) {
       section.fail("name", fmt::format("cannot be named '{}'", name),
@@ -267,7 +147,7 @@ class Graph {
     return found == layers_.end() ? nullptr : &*found;
   }
 
-  std::vector<int> inputs_of(const Section& section, const Layer& layer) const {
+  std::vector<int> inputs_of(const FileSection& section, const Layer& layer) const {
     const bool adds = std::holds_alternative<Add>(layer.operation);
     std::vector<int> inputs;
     if (!section.has("inputs") && !adds) {
@@ -288,7 +168,7 @@ class Graph {
     return inputs;
   }
 
-  int input_named(const Section& section, const std::string& name) const {
+  int input_named(const FileSection& section, const std::string& name) const {
     if (name == image_name) return image_input;
     if (const Layer* found = find(name)) return static_cast<int>(found - layers_.data());
     if (std::find(given_.begin(), given_.end(), name) != given_.end()) {
@@ -301,7 +181,7 @@ class Graph {
                  suggestion(name, known));
   }
 
-  Shape shape_of(const Section& section, Layer layer) const {
+  Shape shape_of(const FileSection& section, Layer layer) const {
     for (const int input : layer.inputs) {
       layer.input_shapes.push_back(input == image_input ? cifar_image
                                                         : shapes_[static_cast<std::size_t>(input)]);
@@ -325,6 +205,21 @@ class Graph {
     return shape;
   }
 
+  // Whether it gives values without places, as dense layers do: nothing can be convolved over them.
+  bool is_vector(const FileSection& section, const Layer& layer) const {
+    std::vector<bool> reads;
+    for (const int input : layer.inputs) {
+      reads.push_back(input != image_input && vectors_[static_cast<std::size_t>(input)]);
+    }
+    const bool convolves = std::holds_alternative<Convolution>(layer.operation);
+    if ((convolves && reads[0]) || reads.front() != reads.back()) {
+      section.fail("type",
+                   convolves ? "reads what a dense layer gives" : "adds a dense layer to one that is not",
+                   "put dense layers last, or give them layers of their own");
+    }
+    return reads[0] || std::holds_alternative<Dense>(layer.operation);
+  }
+
   void require_all_read() const {
     std::vector<bool> read(layers_.size(), false);
     for (const Layer& layer : layers_) {
@@ -344,7 +239,8 @@ class Graph {
   Names given_;
   std::vector<Layer> layers_;
   std::vector<Shape> shapes_;  // behind each
-  std::vector<Section> sections_;
+  std::vector<bool> vectors_;
+  std::vector<FileSection> sections_;
   std::map<std::string, int> counts_;
 };
 
@@ -353,7 +249,7 @@ toml::table parse(const std::filesystem::path& file) {
   try {
     return toml::parse(text);
   } catch (const toml::parse_error& error) {
-    Section(file.string(), {}, "")
+    FileSection(file.string(), {}, "")
         .fail(error.source().begin.line, std::string(error.description()),
               "a model file is TOML: lines such as type = \"relu\" after [[layer]]");
   }
@@ -363,7 +259,7 @@ toml::table parse(const std::filesystem::path& file) {
 
 Model read_model(const std::filesystem::path& file) {
   const toml::table root = parse(file);
-  const Section section(file.string(), root, "");
+  const FileSection section(file.string(), root, "");
   section.require_known({"name", "classes", "layer"});
   const std::string name = section.text("name", file.stem().string());
   if (!is_word(name)) {

@@ -225,6 +225,14 @@ TEST_F(ModelFile, ShapesMustFit) {
                    layer("type = \"add\"\ninputs = [\"conv1\", \"next\"]") + head,
                9, "8 x 3 x 3 and 9 x 1 x 1", "read another layer");
   expect_error(layer("type = \"dense\"\nout_features = 20"), 3, "not 10 values wide", "out_features = 10");
+  const std::string dense = layer("type = \"dense\"\nout_features = 8");
+  expect_error(
+      dense + layer("type = \"relu\"") + layer("type = \"convolution\"\nout_channels = 8\nkernel = 1") + head,
+      7, "reads what a dense layer gives", "dense layers last");
+  expect_error(layer("type = \"convolution\"\nout_channels = 8\nkernel = 32") +
+                   layer("type = \"dense\"\nname = \"d\"\nout_features = 8\ninputs = [\"image\"]") +
+                   layer("type = \"add\"\ninputs = [\"conv1\", \"d\"]") + head,
+               11, "adds a dense layer", "layers of their own");
   expect_error(head + layer("type = \"relu\""), 5, "is the last layer", "type = \"dense\"");
   expect_error(layer("type = \"relu\"") + head, 2, "reads the image", "put one of them before");
 }
