@@ -10,6 +10,7 @@
 #include "base/output_file.hpp"
 #include "base/text.hpp"
 #include "cli/machine.hpp"
+#include "cli/session_memory.hpp"
 #include "cli/side_by_side.hpp"
 #include "comm/communicator.hpp"
 #include "comm/mpi/exchange.hpp"
@@ -19,7 +20,6 @@
 #include "report/files.hpp"
 #include "stats/summary.hpp"
 #include "strategy/strategy.hpp"
-#include "train/replica_config.hpp"
 
 namespace dtrain::cli {
 
@@ -119,66 +119,6 @@ std::vector<int> members_of(const Session& session, const config::RunPlan& run) 
     if (peer.role == "ps") members.push_back(peer.rank);
   }
   return members;
-}
-
-struct ReplicaOfRun {
-  std::shared_ptr<const strategy::Assignment> assignment;  // which the configuration points into
-  backend::ReplicaConfig config;
-};
-
-ReplicaOfRun replica_of(const Session& session, const config::RunPlan& run, int rank) {
-  const auto& driver = strategy::strategies().at(run.strategy).value;
-  ReplicaOfRun replica;
-  replica.assignment = std::make_shared<const strategy::Assignment>(driver->assign(
-      {.model = session.model.get(), .options = &session.options, .plan = &run, .rank = rank}));
-  replica.config = train::replica_config({.model = session.model.get(),
-                                          .options = &session.options,
-                                          .plan = &run,
-                                          .strategy = driver.get(),
-                                          .assignment = replica.assignment.get(),
-                                          .rank = rank});
-  return replica;
-}
-
-// The one that takes most memory: replicas of the whole model are all alike, and the first has most images.
-ReplicaOfRun largest_replica(const Session& session, const config::RunPlan& run) {
-  ReplicaOfRun largest = replica_of(session, run, 0);
-  if (!largest.assignment->part) return largest;
-  std::size_t most = session.backend->estimate_memory(largest.config);
-  for (int rank = 1; rank < run.replicas; ++rank) {
-    ReplicaOfRun replica = replica_of(session, run, rank);
-    if (!replica.assignment->contributes) break;  // copies of those before
-    const std::size_t bytes = session.backend->estimate_memory(replica.config);
-    if (bytes <= most) continue;
-    most = bytes;
-    largest = std::move(replica);
-  }
-  return largest;
-}
-
-// Replicas of a run that share one memory: that of the machine this process is on, or the busiest GPU's.
-int share_memory(const Session& session, const config::RunPlan& run) {
-  if (run.devices.empty() && !run.workers.empty()) {
-    const auto& workers = session.inventory.workers;
-    const auto& here = workers.at(static_cast<std::size_t>(session.job.member->rank()) % workers.size()).host;
-    return static_cast<int>(std::ranges::count_if(
-        run.workers, [&](int worker) { return workers[static_cast<std::size_t>(worker)].host == here; }));
-  }
-  if (run.devices.empty()) return run.replicas;
-  return static_cast<int>(std::ranges::count(run.devices, run.devices.front()));
-}
-
-// Runs take turns, so the replicas of all of them are in memory together.
-void require_memory(const Session& session) {
-  const std::size_t limit = session.options.memory_limit.value_or(0);
-  const bool weak = session.plan.scaling == config::Scaling::weak;
-  int together = 0;
-  for (const auto& run : session.plan.runs) together += share_memory(session, run);
-  for (const auto& run : session.plan.runs) {
-    backend::require_memory(*session.backend, largest_replica(session, run).config,
-                            weak ? together : share_memory(session, run), limit,
-                            session.inventory.free_memory);
-  }
 }
 
 void require_enough_images(const Session& session) {
@@ -339,10 +279,6 @@ Session open_session(config::Options options, MakePlan make_plan) {
     throw;
   }
   return session;
-}
-
-std::size_t replica_bytes(const Session& session, const config::RunPlan& run) {
-  return session.backend->estimate_memory(largest_replica(session, run).config);
 }
 
 int steps_per_epoch(const Session& session, const config::RunPlan& run) {
