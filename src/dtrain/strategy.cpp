@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/bytes.hpp"
-#include "cli/interrupt.hpp"
+#include "base/log.hpp"
 #include "cli/session.hpp"
 #include "dtrain/driven_replica.hpp"
 #include "dtrain/group.hpp"
@@ -19,6 +19,7 @@ namespace {
 constexpr const char* run_name = "custom-loop";
 
 cli::Session open(Options options) {
+  set_up_log(options.quiet);
   options.dry_run = true;  // nothing is written
   return cli::open_session(std::move(options), config::make_train_plan);
 }

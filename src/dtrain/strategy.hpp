@@ -52,9 +52,10 @@ struct Evaluation {
 //     total += strategy.reduce(ReduceOp::sum, losses);
 //   }
 //
-// Replicas live as long as it does, each on a thread that is pinned to its cores. Calls come from one thread.
-// Under a launcher, or a multi-worker TF_CONFIG with strategy multi-worker, every process runs the same loop.
-// Strategies that cut the model into parts have no whole replica to give: usage error.
+// Replicas live as long as it does, each on a thread that is pinned to its cores. Calls come from one thread,
+// and there is one strategy at a time. Under a launcher, or a multi-worker TF_CONFIG with strategy
+// multi-worker, every process runs the same loop. Strategies that cut the model into parts have no whole
+// replica to give: usage error.
 //
 // What a per-replica function throws comes out of run, with step and rank in front; the other replicas' waits
 // end. Every later call throws it again.
@@ -101,7 +102,8 @@ class Strategy {
   // doing its share.
   Evaluation evaluate(const std::shared_ptr<const datasets::Dataset>& dataset);
 
-  // Of replica `id`, which must be of this worker, in the model's canonical order.
+  // Of replica `id`, which must be of this worker, in the model's canonical order. Each worker has to call
+  // it.
   std::vector<float> weights(int id = 0);
 
  private:
