@@ -23,7 +23,7 @@ std::unique_ptr<WorldSetup> world_of(const std::string& model, const std::string
   model::Model made = model == "resnet9_w8" ? model::resnet9(8) : model::zoo().at(model).value();
   auto setup =
       std::make_unique<WorldSetup>(replicas, global_batch, testing::Faults{}, std::move(made), images);
-  setup->config.backend = backend::backends().at("cpu").value;
+  setup->config.backend = backend::backends().at("cpu").value({});
   setup->options.accumulate = accumulate;
   setup->options.learning_rate = 0.01;
   setup->use(strategy, replicas, global_batch);
