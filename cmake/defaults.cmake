@@ -8,6 +8,8 @@ set(CMAKE_PCH_WARN_INVALID OFF)
 
 if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+elseif(NOT CMAKE_BUILD_TYPE)
+  message(STATUS "dtrain: CMAKE_BUILD_TYPE is not set, so that it is not optimised: measure nothing with it")
 endif()
 
 # A project that takes this one in as a folder wants the library alone.

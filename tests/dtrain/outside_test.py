@@ -170,6 +170,7 @@ class Outside(unittest.TestCase):
             "cmake_minimum_required(VERSION 3.22)\nproject(outer LANGUAGES CXX)\n"
             f"add_subdirectory({SOURCE} dtrain EXCLUDE_FROM_ALL)\n"
             "add_executable(outer main.cpp)\ntarget_link_libraries(outer PRIVATE dtrain::base)\n"
+            "add_executable(loop EXCLUDE_FROM_ALL main.cpp)\ntarget_link_libraries(loop PRIVATE dtrain::dtrain)\n"
         )
         self.command("cmake", "-S", tree, "-B", tree / "out", "-DDTRAIN_CUDA=OFF")
         self.command("cmake", "--build", tree / "out", "-j", "2")
