@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The same training in JAX: one jitted step, weights and optimizer state donated to the next. One replica, or unconnected copies."""
+"""The same training in JAX: one compiled step, weights and optimizer state donated to the next. Several replicas are devices of
+one process whose gradients are averaged inside of the step, or unconnected copies."""
 import os
 
 import common
@@ -71,7 +72,9 @@ def make_network(jax, model):
 
 class JaxTrainer(common.Trainer):
     def __init__(self, work, rank):
-        os.environ["XLA_FLAGS"] = (os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false").strip()
+        devices = work.replicas if work.strategy == "mirrored" else 1
+        flags = [f"--xla_force_host_platform_device_count={devices}"] if devices > 1 else ["--xla_cpu_multi_thread_eigen=false"]
+        os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", "")] + flags).strip()
         os.environ["JAX_PLATFORMS"] = "cpu"
         import jax
         import optax
@@ -85,22 +88,41 @@ class JaxTrainer(common.Trainer):
         def train(parameters, statistics, state, images, labels):
             differentiate = jax.value_and_grad(loss_of, has_aux=True)
             (loss, statistics), gradients = differentiate(parameters, statistics, images, labels)
+            if devices > 1:
+                loss, gradients = jax.lax.pmean((loss, gradients), "replicas")
             updates, state = optimizer.update(gradients, state, parameters)
             return optax.apply_updates(parameters, updates), statistics, state, loss
 
         parameters, statistics = initial_parameters(common.np, work.model)
-        self.images_per_step = work.batch
+        self.images_per_step = work.batch * devices
         self.parameters = sum(leaf.size for leaf in jax.tree.leaves(parameters))
         self.libraries = [f"jax {jax.__version__}", f"optax {optax.__version__}", f"numpy {common.np.__version__}"]
-        self.train = jax.jit(train, donate_argnums=(0, 1, 2))
-        self.held = jax.device_put((parameters, statistics, optimizer.init(parameters)))
+        held = (parameters, statistics, optimizer.init(parameters))
+        batches = self.load(work, rank)
+        if devices == 1:
+            self.train = jax.jit(train, donate_argnums=(0, 1, 2))
+            self.held = jax.device_put(held)
+            self.batches = common.forever(jax.device_put(batches))
+            return
+        self.train = jax.pmap(train, "replicas", donate_argnums=(0, 1, 2))
+        by_device = jax.sharding.NamedSharding(jax.make_mesh((devices,), ("replicas",)), jax.sharding.PartitionSpec("replicas"))
+
+        def give(trees):
+            return jax.device_put(jax.tree.map(lambda *leaves: common.np.stack(leaves), *trees), by_device)
+
+        self.held = give([held] * devices)
+        shares = [self.load(work, replica) for replica in range(devices)]
+        self.batches = common.forever([give(share) for share in zip(*shares)])
+
+    @staticmethod
+    def load(work, rank):
         images, labels = common.load_images(work, rank, channels_last=True)
-        self.batches = common.forever(jax.device_put(common.batches_of(work, images, labels.astype("int32"))))
+        return common.batches_of(work, images, labels.astype("int32"))
 
     def step(self):
         *self.held, loss = self.train(*self.held, *next(self.batches))
-        return float(loss)
+        return float(loss.ravel()[0])
 
 
 if __name__ == "__main__":
-    common.main("jax", ["jit"], JaxTrainer)
+    common.main("jax", ["jit"], JaxTrainer, in_process=True)

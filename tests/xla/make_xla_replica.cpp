@@ -3,12 +3,14 @@
 #include <map>
 
 #include "backend/make_replica.hpp"
+#include "backend/xla/find_plugin.hpp"
 
 namespace dtrain::testing {
 
 namespace {
 
 const std::shared_ptr<const backend::xla::Plugin>& plugin() {
+  backend::xla::quieten_plugins();
   static const auto loaded = std::make_shared<const backend::xla::Plugin>(XLA_CPU_PLUGIN);
   return loaded;
 }

@@ -84,10 +84,9 @@ fs::path find_plugin(const std::string& asked) {
 // Older kernels have a driver of their own, newer ones lend the device to user space.
 bool tpu_present() { return has_entry("/dev", "accel") || has_entry("/dev/vfio", ""); }
 
-void spare_metadata_server() {
-  constexpr const char* name = "TPU_SKIP_MDS_QUERY";
-  if (std::getenv(name) != nullptr || tpu_present()) return;
-  ::setenv(name, "1", 0);
+void quieten_plugins() {
+  ::setenv("TF_CPP_MIN_LOG_LEVEL", "2", 0);  // errors only
+  if (!tpu_present()) ::setenv("TPU_SKIP_MDS_QUERY", "1", 0);
 }
 
 }  // namespace dtrain::backend::xla

@@ -13,8 +13,8 @@ std::filesystem::path find_plugin(const std::string& asked);
 // Whether the machine has a TPU, by its device files.
 bool tpu_present();
 
-// libtpu asks the cloud's metadata server what it runs on, for minutes where there is none. Says that it need
-// not, unless there is a TPU or the user has said something.
-void spare_metadata_server();
+// Says to plugins, where the user has not, that they need not report every little thing, and to libtpu on a
+// machine without a TPU that it need not ask the cloud's metadata server about it, which takes minutes.
+void quieten_plugins();
 
 }  // namespace dtrain::backend::xla

@@ -37,7 +37,7 @@ struct Opened {
 };
 
 Opened open_plugin(const std::string& asked) {
-  spare_metadata_server();
+  quieten_plugins();
   Opened opened;
   opened.plugin = std::make_shared<const Plugin>(find_plugin(asked));
   auto client = std::make_shared<const Client>(opened.plugin, 0);

@@ -68,6 +68,7 @@ class XlaReplica final : public Replica {
 
   ExecutionTime execution_time() const { return executed_; }
   const Held& held() const { return held_; }
+  const Client& client() const { return *client_; }
 
  private:
   struct Loaded {
