@@ -28,7 +28,10 @@ class ShardedRank : public RankStrategy {
   ShardedRank(const ShardedRank&) = delete;
   ShardedRank& operator=(const ShardedRank&) = delete;
 
-  void before_step() override { decided_.reset(); }
+  void before_step() override {
+    decided_.reset();
+    if (collected_) ShardedRank::distribute_state();
+  }
 
   void bucket_ready(int bucket, backend::DeviceToken) override {
     gradients_.start(bucket);
@@ -60,11 +63,13 @@ class ShardedRank : public RankStrategy {
   void collect_state() override {
     gather(context_.replica->gradients());
     for (int index = 0; index < states_; ++index) gather(context_.replica->optimizer_state(index));
+    collected_ = true;
   }
 
   void distribute_state() override {
     release_others(FlatBuffer::optimizer);
     if (gradients_go_early(*context_.options)) release_others(FlatBuffer::gradients);
+    collected_ = false;
   }
 
   bool shares_state() const override { return true; }
@@ -131,6 +136,7 @@ class ShardedRank : public RankStrategy {
   GradientShares gradients_;
   const int states_;
   std::optional<Decision> decided_;  // of this step, by all ranks
+  bool collected_ = false;           // the others' parts are here
 };
 
 // Stage 3: no rank has all weights but between steps, where somebody asks for them.
