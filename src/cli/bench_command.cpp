@@ -9,6 +9,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/output.hpp"
 #include "cli/run_in_job.hpp"
+#include "cli/side_by_side.hpp"
 #include "cli/training_flags.hpp"
 #include "cli/tune.hpp"
 #include "measure/protocol.hpp"
@@ -140,6 +141,10 @@ class BenchCommand final : public Command {
     if (given_.contains("--max-regress") && options_.baseline.empty()) {
       throw usage_error("--max-regress: there is no baseline that it could be a limit for",
                         "add --baseline FILE");
+    }
+    if (options_.strategy == all_strategies && options_.tune) {
+      throw usage_error("--tune searches flags for one strategy, and --strategy all measures several",
+                        "name one strategy, or leave --tune out");
     }
     const InterruptGuard interrupt;
     Tuning tuning(open_session(options_, config::make_bench_plan), given_);

@@ -60,6 +60,9 @@ Batches batches_of(const Result& result) {
       std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run.plan.base == Base::plain; });
   for (const auto& run : runs) {
     if (run.plan.base == Base::plain && !only_plain) continue;
+    const bool same_size = !out.replicas.empty() && out.replicas.back() == run.plan.replicas &&
+                           out.global.back() == run.plan.global_batch;
+    if (same_size) continue;  // other strategies, or other sums
     out.replicas.push_back(run.plan.replicas);
     out.global.push_back(run.plan.global_batch);
     out.replica.push_back(run.plan.replica_batch.empty() ? 0 : run.plan.replica_batch.front());
