@@ -84,6 +84,7 @@ def main():
         for link in (folder / "dtrain", folder / "bin" / "dtrain"):
             link.parent.mkdir(exist_ok=True)
             link.symlink_to(program)
+        (folder / "docs").symlink_to(readme.resolve().parent / "docs")
         environment = {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "HOME": scratch,
                        "XDG_DATA_HOME": str(folder / "data-home"), "XDG_CACHE_HOME": str(folder / "cache-home")}
         results = [run(command, folder, environment) for command in commands]
