@@ -16,7 +16,7 @@ void declare_part_flags(Flags& flags, config::Options& options) {
                 options.pipeline_stages =
                     config::parse_integer(text, "--pipeline-stages", 1, config::max_replicas);
               });
-  flags.value("--micro-batches", "M", "pipeline: what a pipeline's images of a step are cut into [4 a stage]",
+  flags.value("--micro-batches", "M", "pipeline: what a pipeline's images of a step are cut into [8 a stage]",
               [&options](const std::string& text) {
                 options.micro_batches = config::parse_integer(text, "--micro-batches", 1, 65536);
               });
@@ -24,7 +24,8 @@ void declare_part_flags(Flags& flags, config::Options& options) {
                fmt::format("pipeline: 1f1b goes backward as soon as it can, gpipe after all of forward [{}]",
                            defaults.pipeline_schedule),
                [&options](const std::string& text) { options.pipeline_schedule = text; });
-  flags.value("--cut", "LAYERS", "pipeline: layers that begin the stages after the first, a,b,... [by cost]",
+  flags.value("--cut", "LAYERS",
+              "pipeline: where stages begin, a,b,...: layers, or channels inside of one (conv2:32) [by cost]",
               [&options](const std::string& text) { options.cut = split(text, ','); });
   flags.choice("--zero-stage", {"1", "2", "3"},
                fmt::format("sharded: 1 optimizer states, 2 gradients as well, 3 weights as well [{}]",

@@ -105,7 +105,7 @@ struct Options {
   int servers = 1;                  // parameter servers, where no cluster names them
 
   std::optional<int> pipeline_stages;      // devices that a pipeline spans; none = all of a run
-  std::optional<int> micro_batches;        // that a pipeline's share of a step is cut into; none = 4 a stage
+  std::optional<int> micro_batches;        // that a pipeline's share of a step is cut into; none = 8 a stage
   std::string pipeline_schedule = "1f1b";  // when a stage goes forward and when backward
   std::vector<std::string> cut;            // layers that begin the stages after the first; empty = by cost
   std::vector<double> layer_costs;  // what the cut goes by: seconds of each layer; empty = operations counted

@@ -123,6 +123,7 @@ class World::Impl {
     const auto ranks = descriptions(true);
     samples.stamp_seconds = local_->stamp_seconds();
     samples.rank_memory.clear();  // of the round before
+    samples.rank_memory.clear();  // this is asked for after every round
     for (const auto& rank : ranks) {
       samples.replica_bytes = std::max(samples.replica_bytes, rank.memory.allocated);
       samples.replica_peak_bytes = std::max(samples.replica_peak_bytes, rank.memory.peak);
