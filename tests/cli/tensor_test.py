@@ -31,7 +31,7 @@ class Tensor(ProgramTest):
         for model in ("mlp", "cnn"):
             for gpus in ("2", "3"):
                 done = self.expect(0, "verify", *SMALL, "--model", model, *TENSOR, "--gpus", gpus, "--steps", "5")
-                self.assertIn(f"tensor-{gpus}", done.stdout)
+                self.assertIn(f"tensor with {gpus} replicas", done.stdout)
                 self.assertNotIn("not expected", done.stdout)
 
     def test_it_trains_under_its_other_name(self):

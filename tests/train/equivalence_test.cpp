@@ -123,6 +123,31 @@ TEST(Equivalence, IsNotExpectedWithBatchStatistics) {
   EXPECT_FALSE(report.passed());
 }
 
+// Where a last bit can make a gradient jump, a fault is what most steps have.
+TEST(Equivalence, WithBatchStatisticsTheMedianStepDecides) {
+  const auto verify = [](const auto& faulty) {
+    WorldSetup setup(1, 12, {}, testing::normalised_softmax_regression());
+    int step = 0;
+    return verify_with(setup, [&](const strategy::RankContext& context) {
+      if (!faulty(step++)) return;
+      for (float& gradient : context.replica->gradients()) gradient *= 1.01F;
+    });
+  };
+  const EquivalenceReport one_step = verify([](int step) { return step == 3; });
+  EXPECT_TRUE(one_step.expected);
+  EXPECT_TRUE(one_step.passed());
+  EXPECT_THAT(one_step.note, HasSubstr("every step from the one replica's state"));
+  ASSERT_EQ(one_step.checks.size(), 4U);
+  EXPECT_EQ(one_step.checks[0].name, "gradients, median step");
+  EXPECT_EQ(one_step.checks[1].name, "losses");
+  EXPECT_EQ(one_step.checks[2].name, "weights, median step");
+
+  const EquivalenceReport all_steps = verify([](int) { return true; });
+  EXPECT_FALSE(all_steps.passed());
+  EXPECT_NEAR(all_steps.checks[0].measured, 0.01, 1e-4);
+  EXPECT_FALSE(all_steps.checks[2].passed);
+}
+
 TEST(Equivalence, NothingCheckedIsNotPassed) { EXPECT_FALSE(EquivalenceReport{}.passed()); }
 
 }  // namespace
