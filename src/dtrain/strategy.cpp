@@ -100,6 +100,8 @@ class Strategy::Impl {
       if (static_cast<std::size_t>(index) < replicas_.size())
         replicas_[static_cast<std::size_t>(index)]->release();
     });
+    shared_.reset();
+    group_.reset();
     if (!session_.job.alone()) cli::leave_job(session_.job, session_.options.timeout);
   }
 

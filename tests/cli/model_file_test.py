@@ -1,9 +1,12 @@
 """Models that users write themselves."""
 
+import json
 import os
 import pathlib
+import socket
+import subprocess
 
-from program import PLAIN, ProgramTest
+from program import PLAIN, PROGRAM, ProgramTest, clean_environment
 
 MODELS = pathlib.Path(__file__).resolve().parents[2] / "docs" / "models"
 SMALL = ["--batch-size", "8", "--data", "synthetic", "--device", "cpu", "--quiet"]
@@ -72,6 +75,36 @@ class ModelFile(ProgramTest):
         self.write(TINY.replace("relu", "add").replace("size", 'inputs = ["add1"]\nsize').replace(
             'type = "add"', 'type = "add"\ninputs = ["conv", "conv"]'))
         self.expect_error(4, ["state"], *train, "--model", "mine.toml", "--resume", "state", "--epochs", "2")
+
+    def test_workers_must_have_the_same_layers_wherever_they_lie(self):
+        def ended(texts):
+            with socket.socket() as one, socket.socket() as two:
+                one.bind(("127.0.0.1", 0))
+                two.bind(("127.0.0.1", 0))
+                addresses = [f"127.0.0.1:{sock.getsockname()[1]}" for sock in (one, two)]
+            workers = []
+            for index, text in enumerate(texts):
+                self.write(text, f"of-{index}.toml")
+                task = {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
+                flags = ["--strategy", "multi-worker", "--model", f"of-{index}.toml", *SMALL, *FEW_STEPS, PLAIN]
+                workers.append(
+                    subprocess.Popen(
+                        [PROGRAM, "bench", *flags, "--out", f"out-{index}"],
+                        cwd=self.folder,
+                        env=clean_environment({"TF_CONFIG": json.dumps(task)}),
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                    )
+                )
+            said = [worker.communicate(timeout=100)[1] for worker in workers]
+            return [worker.returncode for worker in workers], said
+
+        codes, said = ended([TINY, "# the same\n" + TINY])
+        self.assertEqual(codes, [0, 0], said)
+        codes, said = ended([TINY, TINY.replace("size = 8", "size = 8\n[[layer]]\ntype = \"relu\"")])
+        self.assertEqual(codes[0], 2, said)
+        self.assertIn("model tiny of layers", said[0])
 
     def test_bad_files_are_refused(self):
         bad = {

@@ -116,6 +116,11 @@ TEST(History, KnowsEveryTraitThatMakesWorkUnequal) {
   EXPECT_FALSE(apart([](Result& r) { r.build.commit = "other"; }));
   EXPECT_FALSE(apart([](Result& r) { r.options.rounds = 9; }));
   EXPECT_FALSE(apart([](Result& r) { r.dataset.name = "/moved/to/here"; })) << "the checksum is the same";
+  EXPECT_FALSE(apart([](Result& r) { r.model.fingerprint = "00000000000000aa"; })) << "a name of the zoo";
+  EXPECT_TRUE(apart([](Result& r) {
+    r.options.model = "mine.toml";
+    r.model.fingerprint = "00000000000000aa";
+  }));
   EXPECT_TRUE(apart([](Result& r) { r.machine.key = "other"; }));
   EXPECT_TRUE(apart([](Result& r) { r.device = "cuda"; }));
   EXPECT_TRUE(apart([](Result& r) { r.model.parameters = 1; }));

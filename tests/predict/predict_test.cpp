@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "model/find_model.hpp"
+#include "predict/setup.hpp"
 #include "synthetic.hpp"
 
 namespace dtrain::predict {
@@ -225,6 +226,22 @@ TEST(Predict, SaysWhatCompressionAndFewerAveragingsGain) {
   EXPECT_NEAR(gain("--compress bf16"), (c + x) / (c + x / 2), 0.01);
   EXPECT_NEAR(gain("--sync-every 4"), (c + x) / (c + x / 4), 0.01);
   EXPECT_EQ(gain("--bucket-mb 100"), 0.0);  // one bucket as before
+}
+
+// Of a model file that is gone, or holds something else by now, nobody knows the buckets.
+TEST(Predict, GoesByWhatWasMeasuredNotByTheNameOfAModel) {
+  const auto has_buckets = [](const std::string& asked, const std::string& fingerprint) {
+    report::Result result = make_result({.model = "resnet9"}, {1, 2, 4});
+    result.options.model = asked;
+    result.model.fingerprint = fingerprint;
+    const Measured measured = take_measured(result, "");
+    return make_setup(result, measured, ask({8})).target_model.has_value();
+  };
+  const std::string known = model::fingerprint(model::find_model("resnet9"));
+  EXPECT_TRUE(has_buckets("resnet9", known));
+  EXPECT_TRUE(has_buckets("resnet9", ""));
+  EXPECT_FALSE(has_buckets("resnet9", "00000000000000aa"));
+  EXPECT_FALSE(has_buckets("gone/resnet9.toml", known));
 }
 
 TEST(Predict, OfAnotherModelIsByItsOperationsAndBytes) {
