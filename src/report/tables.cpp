@@ -234,14 +234,20 @@ Table budget_table(const Result& result) {
   };
   add_row("useful", [](const auto& budget) { return percent(budget.useful_percent); });
   for (std::size_t part = 0; part < budgets.front().second->parts.size(); ++part) {
-    add_row(budgets.front().second->parts[part].name, [&](const auto& budget) {
-      return part < budget.parts.size() ? percent(budget.parts[part].percent) : nothing;
+    const std::string& name = budgets.front().second->parts[part].name;
+    const bool in_program = name == "stragglers" || name == "communication";
+    add_row(name, [&](const auto& budget) {
+      const bool seen = part < budget.parts.size() && !(budget.fused && in_program);
+      return seen ? percent(budget.parts[part].percent) : nothing;
     });
   }
   add_row("measured step, ms", [](const auto& budget) { return milliseconds(budget.measured_seconds); });
   add_row("ideal step, ms", [](const auto& budget) { return milliseconds(budget.ideal_seconds); });
-  if (std::any_of(budgets.begin(), budgets.end(),
-                  [](const auto& b) { return !b.second->arrivals_measured; })) {
+  const auto any = [&](const auto& is) { return std::any_of(budgets.begin(), budgets.end(), is); };
+  if (any([](const auto& b) { return b.second->fused; })) {
+    table.caption += " A compiled step is one program: stragglers and communication are part of it.";
+  }
+  if (any([](const auto& b) { return !b.second->arrivals_measured && !b.second->fused; })) {
     table.caption += " Where arrivals were not measured, stragglers cannot be told from communication.";
   }
   return table;

@@ -17,6 +17,7 @@ struct MeanStep {
   double communication = 0.0;  // without that wait
   double update_and_host = 0.0;
   bool arrivals_measured = true;
+  bool fused = false;
 
   double accounted() const { return input + computation + straggler_wait + communication + update_and_host; }
 };
@@ -50,6 +51,7 @@ void add_ranks(MeanStep& sum, const measure::RoundSample& round) {
     sum.communication += weight * (rank.communication - rank.straggler_wait);
     sum.update_and_host += weight * (rank.update + rank.host);
     sum.arrivals_measured = sum.arrivals_measured && rank.arrival_measured;
+    sum.fused = sum.fused || rank.fused > 0.0;
   }
 }
 
@@ -84,12 +86,13 @@ std::optional<LossBudget> loss_budget(const measure::RunSamples& run, const meas
   budget.measured_seconds = n.seconds;
   budget.useful_percent = 100.0 * budget.ideal_seconds / n.seconds;
   budget.arrivals_measured = n.arrivals_measured;
+  budget.fused = n.fused;
   const auto add = [&](const char* name, double measured, double ideal) {
     const double lost = measured - scale * ideal;
     budget.parts.push_back({.name = name, .seconds = lost, .percent = 100.0 * lost / n.seconds});
   };
   add("input", n.input, one.input);
-  add("slower computation", n.computation, one.computation);
+  add(n.fused ? "slower program" : "slower computation", n.computation, one.computation);
   add("stragglers", n.straggler_wait, one.straggler_wait);
   add("communication", n.communication, one.communication);
   add("update and host", n.update_and_host, one.update_and_host);

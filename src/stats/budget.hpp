@@ -10,7 +10,8 @@ namespace dtrain::stats {
 
 // One part of the gap between the ideal and the measured step.
 struct BudgetPart {
-  std::string name;      // input, slower computation, stragglers, communication, update and host, residual
+  std::string
+      name;  // input, slower computation (or program), stragglers, communication, update and host, residual
   double seconds = 0.0;  // a step, mean over ranks; negative where N was faster than the base
   double percent = 0.0;  // of the measured step
 };
@@ -21,6 +22,7 @@ struct LossBudget {
   double useful_percent = 0.0;  // ideal / measured; with the parts it adds up to 100
   std::vector<BudgetPart> parts;
   bool arrivals_measured = false;
+  bool fused = false;  // a step is one program: "slower program" holds stragglers and communication too
 };
 
 // Where a run of N replicas loses time against its base, the run of one.
@@ -29,7 +31,7 @@ struct LossBudget {
 //   under
 //                      weak scaling and an N-th of it under strong scaling
 //   input            = mean over ranks of input - base's input, scaled as the ideal step is; and so on:
-//   slower computation: forward + backward
+//   slower computation: forward + backward; or all of a fused step, as "slower program"
 //   stragglers       : wait between the own arrival and the last one; 0 where arrivals were not measured
 //   communication    : exposed: what is left of communication without that wait
 //   update and host  : update + what no stamp covers

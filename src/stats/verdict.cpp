@@ -30,6 +30,9 @@ struct Cause {
 std::string in_words(const std::string& part) {
   if (part == "input") return "waiting for input";
   if (part == "slower computation") return "computation that is slower than on one replica";
+  if (part == "slower program") {
+    return "the compiled step, whose computation and sums over devices are not told apart";
+  }
   if (part == "stragglers") return "waiting for whichever rank comes last";
   if (part == "communication") return "exposed communication";
   if (part == "update and host") return "the update and work between the phases";
@@ -205,7 +208,7 @@ void warn_of_run(const RunSamples& run, const RunSummary& summary, std::vector<s
                     "with the plain base and measure again",
                     id, 100.0 * summary.efficiency->median));
   }
-  if (summary.budget && !summary.budget->arrivals_measured) {
+  if (summary.budget && !summary.budget->arrivals_measured && !summary.budget->fused) {
     out.push_back(id +
                   ": arrivals at the collective were not measured, so that waiting for stragglers is part of "
                   "communication");

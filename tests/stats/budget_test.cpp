@@ -50,6 +50,23 @@ TEST(LossBudget, ScalesTheIdealUnderStrongScaling) {
   EXPECT_NEAR(percent_sum(budget), 100.0, 1e-9);
 }
 
+TEST(LossBudget, OfAFusedStepNamesTheProgramAsAWhole) {
+  auto samples = make_pair({}, 64, {RankStep{}, RankStep{}}, 128);
+  for (auto& run : samples.runs) {
+    for (auto& round : run.rounds) {
+      for (auto& rank : round.ranks) {
+        rank.fused = rank.forward + rank.backward + rank.communication + rank.update;
+        rank.forward = rank.backward = rank.communication = rank.update = rank.straggler_wait = 0.0;
+        rank.arrival_measured = false;
+      }
+    }
+  }
+  const auto budget = budget_of(samples);
+  EXPECT_TRUE(budget.fused);
+  EXPECT_EQ(budget.parts[1].name, "slower program");
+  EXPECT_NEAR(percent_sum(budget), 100.0, 1e-9);
+}
+
 TEST(LossBudget, KeepsNegativeParts) {
   const RankStep faster{.forward = 8 * ms, .backward = 18 * ms, .communication = 1 * ms};
   const auto budget = budget_of(make_pair({}, 64, {faster, faster}, 128));

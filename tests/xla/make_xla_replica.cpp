@@ -17,13 +17,13 @@ const std::shared_ptr<const backend::xla::Plugin>& plugin() {
 
 }  // namespace
 
-std::unique_ptr<backend::xla::XlaReplica> make_xla_replica(const backend::ReplicaConfig& config,
-                                                           int devices) {
+std::unique_ptr<backend::xla::XlaReplica> make_xla_replica(const backend::ReplicaConfig& config, int devices,
+                                                           bool on_cpu) {
   // One client for each number of devices, so that a program is compiled once for all tests.
   static std::map<int, std::shared_ptr<const backend::xla::Client>> clients;
   auto& client = clients[devices];
   if (!client) client = std::make_shared<const backend::xla::Client>(plugin(), devices);
-  return std::make_unique<backend::xla::XlaReplica>(client, config, devices);
+  return std::make_unique<backend::xla::XlaReplica>(client, config, devices, on_cpu);
 }
 
 std::unique_ptr<backend::Replica> make_replica(const backend::ReplicaConfig& config) {

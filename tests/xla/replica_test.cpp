@@ -152,6 +152,18 @@ TEST_P(EachModel, AStepIsThatOfTheCpuBackend) {
   EXPECT_TRUE(one->outcome().applied);
 }
 
+TEST_P(EachModel, AStepAsOtherDevicesAreGivenItIsTheSame) {
+  const model::Model model = make_model(GetParam());
+  const Images images(16, 4);
+  auto other = dtrain::testing::make_xla_replica(config(model, 16), 1, false);
+  other->import_weights(model::initial_weights(model, 3));
+  auto reference = cpu(model, 16);
+  const MicroStep step = micro(images.part(0, 16), 16, true, true);
+  other->fused_step(step);
+  take(*reference, step);
+  expect_same(look(*other, model), look(*reference, model), 1e-4);
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::Values("mlp", "cnn", "resnet9_w8"),
                          [](const auto& tested) { return tested.param; });
 
@@ -436,6 +448,20 @@ TEST_F(XlaReplicaTest, AWaitThatIsTooShortNamesWhatItWaitsFor) {
     EXPECT_EQ(error.category(), ErrorCategory::run);
   }
   one->synchronize(patience());
+}
+
+TEST_F(XlaReplicaTest, TellsWhatItsMemoryIsFor) {
+  const model::Model mlp = make_model("mlp");
+  const Images images(6);
+  optimizer_ = "adam";
+  auto two = devices(mlp, 6, 2);
+  two->fused_step(micro(images.part(0, 6), 6, true, true));
+  const auto use = two->memory();
+  EXPECT_EQ(use.weights, 2 * sizeof(float) * mlp.parameter_count);
+  EXPECT_EQ(use.gradients, use.weights);
+  EXPECT_EQ(use.optimizer, 2 * use.weights);
+  EXPECT_GT(use.activations, 0U);
+  EXPECT_EQ(use.allocated, use.weights + use.gradients + use.optimizer + use.activations);
 }
 
 TEST_F(XlaReplicaTest, RefusesAnOptimizerWithoutALowering) {

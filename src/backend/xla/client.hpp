@@ -23,6 +23,9 @@ class Executable {
                                        std::size_t results,
                                        const std::shared_ptr<Completion>& completion) const;
 
+  // That one device needs while it runs, beside arguments and results; 0 = the plugin does not say.
+  std::size_t temporary_bytes() const;
+
  private:
   std::shared_ptr<const Plugin> plugin_;
   Handle<PJRT_LoadedExecutable> executable_;

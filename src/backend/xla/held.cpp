@@ -88,16 +88,14 @@ void Held::export_from(int device, Group group, int index, std::span<float> cano
   }
 }
 
-std::size_t Held::bytes() const {
+std::size_t Held::bytes(Group group) const {
   std::size_t floats = 0;
-  for (const auto& [group, devices] : buffers_) {
-    for (const Type& type : group_types(target_, group)) {
-      std::size_t elements = 1;
-      for (const std::int64_t dim : type.dims) elements *= static_cast<std::size_t>(dim);
-      floats += elements * devices.size();
-    }
+  for (const Type& type : group_types(target_, group)) {
+    std::size_t elements = 1;
+    for (const std::int64_t dim : type.dims) elements *= static_cast<std::size_t>(dim);
+    floats += elements;
   }
-  return floats * sizeof(float);
+  return floats * sizeof(float) * static_cast<std::size_t>(target_.replicas);
 }
 
 }  // namespace dtrain::backend::xla

@@ -100,11 +100,11 @@ class XlaBackend final : public Backend {
 
   std::unique_ptr<Replica> make_replica(const ReplicaConfig& config) const override {
     const Opened& found = opened();
-    if (!found.on_cpu()) return std::make_unique<XlaReplica>(found.client, config, config.replicas);
+    if (!found.on_cpu()) return std::make_unique<XlaReplica>(found.client, config, config.replicas, false);
     std::shared_ptr<const Client> client;
     make_on_cores(share_of_cores(config),
                   [&] { client = std::make_shared<const Client>(found.plugin, config.replicas); });
-    return std::make_unique<XlaReplica>(client, config, config.replicas);
+    return std::make_unique<XlaReplica>(client, config, config.replicas, true);
   }
 
  private:
@@ -153,6 +153,12 @@ class XlaBackend final : public Backend {
     std::vector<int> cores = config.cores;
     const auto wanted = static_cast<std::size_t>(config.replicas * std::max(config.threads, 1));
     if (cores.size() < wanted) cores = cpu::usable_cores();
+    if (config.threads > 1 && cores.size() < wanted) {
+      throw environment_error(
+          fmt::format("--threads-per-replica {}: {} devices of XLA's CPU plugin need {} cores, found {}",
+                      config.threads, config.replicas, wanted, cores.size()),
+          "use fewer of either: devices would share cores, and N of them not be N times the hardware");
+    }
     if (cores.size() > wanted) cores.resize(wanted);
     return cores;
   }

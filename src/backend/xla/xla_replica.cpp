@@ -14,12 +14,12 @@ constexpr Seconds evaluation_patience{300.0};
 constexpr Seconds farewell{10.0};
 constexpr std::size_t most_prefetched = 1;
 
-Target make_target(const Client& client, const ReplicaConfig& config, int devices) {
+Target make_target(const ReplicaConfig& config, int devices, bool on_cpu) {
   Target target;
   target.model = config.model;
   target.images = config::share_of(config.max_batch, 0, devices);
   target.bf16 = config.precision == config::Precision::bf16;
-  target.on_cpu = client.platform() == "cpu";
+  target.on_cpu = on_cpu;
   target.replicas = devices;
   target.optimizer = config.optimizer;
   return target;
@@ -27,11 +27,12 @@ Target make_target(const Client& client, const ReplicaConfig& config, int device
 
 }  // namespace
 
-XlaReplica::XlaReplica(std::shared_ptr<const Client> client, const ReplicaConfig& config, int devices)
+XlaReplica::XlaReplica(std::shared_ptr<const Client> client, const ReplicaConfig& config, int devices,
+                       bool on_cpu)
     : client_(std::move(client)),
       model_(config.model),
       optimizer_(config.optimizer),
-      target_(make_target(*client_, config, devices)),
+      target_(make_target(config, devices, on_cpu)),
       whole_{0, model_->parameter_count},
       nothing_(model_->parameter_count, std::nanf("")),
       held_(*client_, target_),
@@ -108,6 +109,8 @@ const XlaReplica::Loaded& XlaReplica::loaded(const ProgramKind& kind) {
   if (found != programs_.end()) return found->second;
   Program program = write_program(target_, kind);
   auto executable = client_->compile(program.text, target_.replicas);
+  most_temporary_ =
+      std::max(most_temporary_, executable->temporary_bytes() * static_cast<std::size_t>(target_.replicas));
   return programs_.emplace(kind, Loaded{std::move(program), std::move(executable)}).first->second;
 }
 
@@ -253,6 +256,16 @@ BatchResult XlaReplica::evaluate(const Batch& batch) {
   return result;
 }
 
-MemoryUse XlaReplica::memory() const { return {.allocated = held_.bytes(), .peak = held_.bytes()}; }
+MemoryUse XlaReplica::memory() const {
+  MemoryUse use;
+  use.weights = held_.bytes(Group::weights);
+  use.gradients = held_.bytes(Group::gradients);
+  use.optimizer = held_.bytes(Group::states);
+  use.activations = most_temporary_;
+  use.allocated =
+      use.weights + use.gradients + use.optimizer + use.activations + held_.bytes(Group::statistics);
+  use.peak = use.allocated;
+  return use;
+}
 
 }  // namespace dtrain::backend::xla

@@ -25,7 +25,8 @@ struct ExecutionTime {
 // stand for is on the devices, so that they hold nothing.
 class XlaReplica final : public Replica {
  public:
-  XlaReplica(std::shared_ptr<const Client> client, const ReplicaConfig& config, int devices);
+  // `on_cpu`: programs are written as XLA's CPU compiler does them best.
+  XlaReplica(std::shared_ptr<const Client> client, const ReplicaConfig& config, int devices, bool on_cpu);
   ~XlaReplica() override;
   XlaReplica(const XlaReplica&) = delete;
   XlaReplica& operator=(const XlaReplica&) = delete;
@@ -108,7 +109,8 @@ class XlaReplica final : public Replica {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::shared_ptr<Completion> running_;  // what was enqueued last; null: nothing yet
   std::int64_t started_ns_ = 0;
-  bool summed_ = false;  // gradients are those of all devices
+  std::size_t most_temporary_ = 0;  // bytes of all devices that a program needs while it runs
+  bool summed_ = false;             // gradients are those of all devices
   ExecutionTime executed_;
 };
 
