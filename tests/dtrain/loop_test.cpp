@@ -275,6 +275,14 @@ TEST(LoopFailure, OfNumbersThatAreNotFiniteIsFound) {
   EXPECT_THAT(what_of(work), HasSubstr("is not finite -> lower the learning rate, 1e+30"));
 }
 
+TEST(LoopFailure, OfStrategiesThatCutTheModelIsToldAtOnce) {
+  for (const char* name : {"pipeline", "tensor", "sharded"}) {
+    Options options = small();
+    options.strategy = name;
+    EXPECT_THAT(what_of([&] { Strategy strategy(options); }), HasSubstr("hold parts of the model")) << name;
+  }
+}
+
 TEST(LoopFailure, OfWhatCannotBeIsThatOfDtrainTrain) {
   Options options = small();
   options.strategy = "single";
