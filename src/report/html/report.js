@@ -74,6 +74,7 @@
       waiting: [3, (r) => r.straggler_wait_seconds],
       communication: [4, (r) => r.phases.communication - (r.straggler_wait_seconds || 0)],
       update: [5, (r) => r.phases.update],
+      fused: [0, (r) => r.phases.fused],
       host: [6, (r) => r.phases.host],
     };
     const rows = rounds[0].ranks.map((rank, i) => ({
