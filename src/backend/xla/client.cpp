@@ -123,21 +123,6 @@ std::vector<std::vector<Buffer>> Executable::run(const std::vector<std::vector<P
   return owned;
 }
 
-std::size_t Executable::temporary_bytes() const {
-  const PJRT_Api& api = plugin_->api();
-  auto unloaded = arguments<PJRT_LoadedExecutable_GetExecutable_Args>(
-      PJRT_LoadedExecutable_GetExecutable_Args_STRUCT_SIZE);
-  unloaded.loaded_executable = executable_.get();
-  if (!plugin_->take_message(api.PJRT_LoadedExecutable_GetExecutable(&unloaded)).empty()) return 0;
-  const auto executable = own(*plugin_, unloaded.executable);
-  if (!plugin_->has(offsetof(PJRT_Api, PJRT_Executable_GetCompiledMemoryStats))) return 0;
-  auto stats = arguments<PJRT_Executable_GetCompiledMemoryStats_Args>(
-      PJRT_Executable_GetCompiledMemoryStats_Args_STRUCT_SIZE);
-  stats.executable = executable.get();
-  if (!plugin_->take_message(api.PJRT_Executable_GetCompiledMemoryStats(&stats)).empty()) return 0;
-  return static_cast<std::size_t>(std::max<std::int64_t>(stats.temp_size_in_bytes, 0));
-}
-
 Client::Client(std::shared_ptr<const Plugin> plugin, int cpu_devices)
     : plugin_(std::move(plugin)), client_(own(*plugin_, create(*plugin_, cpu_devices))) {
   auto listed =
@@ -191,6 +176,9 @@ MemoryStats Client::memory(int device) const {
   if (!plugin_->take_message(plugin_->api().PJRT_Device_MemoryStats(&call)).empty()) return {};
   MemoryStats stats;
   stats.in_use = static_cast<std::size_t>(std::max<std::int64_t>(call.bytes_in_use, 0));
+  if (call.peak_bytes_in_use_is_set && call.peak_bytes_in_use > 0) {
+    stats.peak = static_cast<std::size_t>(call.peak_bytes_in_use);
+  }
   if (call.bytes_limit_is_set && call.bytes_limit > 0)
     stats.limit = static_cast<std::size_t>(call.bytes_limit);
   return stats;

@@ -23,9 +23,6 @@ class Executable {
                                        std::size_t results,
                                        const std::shared_ptr<Completion>& completion) const;
 
-  // That one device needs while it runs, beside arguments and results; 0 = the plugin does not say.
-  std::size_t temporary_bytes() const;
-
  private:
   std::shared_ptr<const Plugin> plugin_;
   Handle<PJRT_LoadedExecutable> executable_;
@@ -35,6 +32,7 @@ class Executable {
 struct MemoryStats {
   std::size_t limit = 0;  // 0 = not told
   std::size_t in_use = 0;
+  std::size_t peak = 0;  // in use at most so far; 0 = not told
 };
 
 // A plugin's devices. Outlives what was made on them.

@@ -111,12 +111,6 @@ void Destroyer::operator()(PJRT_Event* event) const {
   forget(api, api->PJRT_Event_Destroy(&call));
 }
 
-void Destroyer::operator()(PJRT_Executable* executable) const {
-  auto call = arguments<PJRT_Executable_Destroy_Args>(PJRT_Executable_Destroy_Args_STRUCT_SIZE);
-  call.executable = executable;
-  forget(api, api->PJRT_Executable_Destroy(&call));
-}
-
 void Destroyer::operator()(PJRT_LoadedExecutable* executable) const {
   auto call = arguments<PJRT_LoadedExecutable_Destroy_Args>(PJRT_LoadedExecutable_Destroy_Args_STRUCT_SIZE);
   call.executable = executable;

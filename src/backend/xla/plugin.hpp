@@ -20,9 +20,6 @@ class Plugin {
   const std::filesystem::path& file() const { return file_; }
   std::string version() const;  // "PJRT 0.81"
 
-  // Whether the interface reaches beyond this offset: older plugins' is shorter.
-  bool has(std::size_t offset) const { return api_->struct_size > offset; }
-
   // Throws what went wrong, if something did, as a run error: "cannot DOING: what the plugin says".
   void check(PJRT_Error* error, const std::string& doing) const;
   // The message of an error, which is freed; empty for none.
@@ -47,7 +44,6 @@ struct Destroyer {
   void operator()(PJRT_Client* client) const;
   void operator()(PJRT_Buffer* buffer) const;
   void operator()(PJRT_Event* event) const;
-  void operator()(PJRT_Executable* executable) const;
   void operator()(PJRT_LoadedExecutable* executable) const;
 };
 

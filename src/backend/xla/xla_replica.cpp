@@ -109,8 +109,6 @@ const XlaReplica::Loaded& XlaReplica::loaded(const ProgramKind& kind) {
   if (found != programs_.end()) return found->second;
   Program program = write_program(target_, kind);
   auto executable = client_->compile(program.text, target_.replicas);
-  most_temporary_ =
-      std::max(most_temporary_, executable->temporary_bytes() * static_cast<std::size_t>(target_.replicas));
   return programs_.emplace(kind, Loaded{std::move(program), std::move(executable)}).first->second;
 }
 
@@ -256,15 +254,14 @@ BatchResult XlaReplica::evaluate(const Batch& batch) {
   return result;
 }
 
+// Activations are the compiler's own: not told.
 MemoryUse XlaReplica::memory() const {
   MemoryUse use;
   use.weights = held_.bytes(Group::weights);
   use.gradients = held_.bytes(Group::gradients);
   use.optimizer = held_.bytes(Group::states);
-  use.activations = most_temporary_;
-  use.allocated =
-      use.weights + use.gradients + use.optimizer + use.activations + held_.bytes(Group::statistics);
-  use.peak = use.allocated;
+  use.allocated = use.weights + use.gradients + use.optimizer + held_.bytes(Group::statistics);
+  use.peak = std::max(use.allocated, client_->memory(0).peak * static_cast<std::size_t>(target_.replicas));
   return use;
 }
 

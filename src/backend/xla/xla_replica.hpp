@@ -109,8 +109,7 @@ class XlaReplica final : public Replica {
   std::vector<std::unique_ptr<Flight>> flights_;
   std::shared_ptr<Completion> running_;  // what was enqueued last; null: nothing yet
   std::int64_t started_ns_ = 0;
-  std::size_t most_temporary_ = 0;  // bytes of all devices that a program needs while it runs
-  bool summed_ = false;             // gradients are those of all devices
+  bool summed_ = false;  // gradients are those of all devices
   ExecutionTime executed_;
 };
 
