@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "train/batch_of.hpp"
 #include "train/failure.hpp"
 #include "train/replica_config.hpp"
 
@@ -22,15 +23,6 @@ datasets::BatchContent content_for(backend::InputFormat format) {
       break;  // of one data set alone, and a loop may have several
   }
   throw std::logic_error("an input format without a batch content");
-}
-
-backend::Batch batch_of(const Batch& batch) {
-  return {.images = batch.images,
-          .labels = batch.labels,
-          .pixels = batch.pixels,
-          .records = batch.records,
-          .crops = batch.crops,
-          .count = batch.count};
 }
 
 }  // namespace
@@ -147,7 +139,7 @@ void DrivenReplica::forward(const Batch& batch) {
     strategy_->before_step();
     first_ = true;
   }
-  if (batch.count > 0) replica_->forward(slot, batch_of(batch));
+  if (batch.count > 0) replica_->forward(slot, train::batch_of(batch));
   stage_ = Stage::forward_done;
 }
 
@@ -293,7 +285,7 @@ StepResult DrivenReplica::evaluate(const std::shared_ptr<const datasets::Dataset
   in_order.augment = false;
   const auto pipeline = datasets::make_pipeline(in_order);
   for (int step = 0; step < pipeline->steps_per_epoch(); ++step) {
-    const StepResult part = replica_->evaluate(batch_of(pipeline->next()));
+    const StepResult part = replica_->evaluate(train::batch_of(pipeline->next()));
     sums.loss_sum += part.loss_sum;
     sums.correct += part.correct;
     sums.count += part.count;
