@@ -88,6 +88,15 @@ class NoPlugin(ProgramTest):
         self.refuse(["no PJRT plugin found", "pip install libtpu"], environment=NO_PLUGIN)
         self.refuse(["TPU_LIBRARY_PATH /no/such.so"], environment={"TPU_LIBRARY_PATH": "/no/such.so"})
 
+    def test_libtpu_without_a_tpu(self):
+        if any(pathlib.Path("/dev").glob("accel*")) or pathlib.Path("/dev/vfio").is_dir():
+            self.skipTest("there may be a TPU here")
+        package = self.folder / "libtpu"
+        package.mkdir()
+        (package / "__init__.py").touch()
+        (package / "libtpu.so").touch()
+        self.refuse(["no TPU here: ", str(package), "TPU machine"], environment={"PYTHONPATH": str(self.folder), "TPU_LIBRARY_PATH": ""})
+
     def test_no_such_file(self):
         self.refuse(["--pjrt-plugin /no/such.so", "docs/tpu.md"], "--pjrt-plugin", "/no/such.so")
 

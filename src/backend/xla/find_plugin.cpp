@@ -63,6 +63,14 @@ bool has_entry(const char* folder, const char* beginning) {
       "build/pjrt/xla_plugins/xla_cpu_pjrt/xla_cpu_pjrt.so; docs/tpu.md tells more");
 }
 
+[[noreturn]] void no_tpu(const fs::path& libtpu) {
+  throw environment_error(
+      fmt::format("no TPU here: there is neither a device /dev/accel* nor one in /dev/vfio ({} is there)",
+                  libtpu.string()),
+      "run on a TPU machine, or name the plugin with --pjrt-plugin to try all the same; for the processor: "
+      "--pjrt-plugin with an XLA CPU plugin (docs/tpu.md)");
+}
+
 fs::path require_file(const std::string& path, const char* source) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return path;
@@ -76,9 +84,10 @@ fs::path find_plugin(const std::string& asked) {
   if (!asked.empty()) return require_file(asked, "--pjrt-plugin");
   if (const std::string path = from_environment(); !path.empty())
     return require_file(path, "TPU_LIBRARY_PATH");
-  if (linker_knows()) return linker_name;
-  if (const fs::path file = from_python(); !file.empty()) return file;
-  none_found();
+  const fs::path libtpu = linker_knows() ? fs::path(linker_name) : from_python();
+  if (libtpu.empty()) none_found();
+  if (!tpu_present()) no_tpu(libtpu);
+  return libtpu;
 }
 
 // Older kernels have a driver of their own, newer ones lend the device to user space.

@@ -7,7 +7,8 @@
 namespace dtrain::backend::xla {
 
 // The file to load: `asked`, or libtpu, from TPU_LIBRARY_PATH, the dynamic linker's folders, the packages of
-// python3. Environment error where there is none, naming what was looked at.
+// python3. Environment error where there is none, naming what was looked at, and where nobody named one and
+// there is no TPU, which libtpu itself would tell at length.
 std::filesystem::path find_plugin(const std::string& asked);
 
 // Whether the machine has a TPU, by its device files.
