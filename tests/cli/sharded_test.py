@@ -39,7 +39,7 @@ class Sharded(ProgramTest):
         self.assertLess(measured[3], measured[2])
 
     def test_what_fits_in_parts_only_is_let_through(self):
-        limit = ["--model", "mlp", "--memory-limit", "5.5MB", "--dry-run", "--gpus", "4", "--oversubscribe", "--no-bases"]
+        limit = ["--model", "mlp", "--memory-limit", "6.7MB", "--dry-run", "--gpus", "4", "--oversubscribe", "--no-bases"]
         self.expect_error(3, ["memory"], "bench", *SMALL, "--strategy", "mirrored", *limit)
         self.expect(0, "bench", *SMALL, "--strategy", "sharded", "--zero-stage", "1", *limit)
 
