@@ -269,6 +269,7 @@ BatchResult CpuReplica::evaluate(const Batch& batch) {
 }
 
 void CpuReplica::release(FlatBuffer buffer, Range range) {
+  if (range.size == 0) return;
   const auto give_back = [&](FlatMemory& memory) {
     if (in_steps_) memory.sample();
     memory.release(range);
