@@ -40,8 +40,8 @@ WorldConfig world_to_verify(const WorldConfig& world, config::Options& options,
 
 // Trains one replica with the global batch, then `world.plan` (its strategy, replicas and accumulation), on
 // the same images with the same initial weights, under SGD with momentum in fp32 whatever the options say:
-// other optimizers and precisions magnify the last bits of a sum, so that a limit would say little. So does
-// batch norm: where equivalence is expected with it, every step starts from the one replica's state, and of
+// other optimizers and precisions magnify the last bits of a sum, so that a limit would say little. So do
+// batch norm and sums inside of a split model: there every step starts from the one replica's state, and of
 // gradients and weights the median step decides.
 EquivalenceReport verify_equivalence(const WorldConfig& world, const EquivalenceLimits& limits = {});
 
