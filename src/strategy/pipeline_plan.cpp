@@ -59,7 +59,9 @@ Assignment assign_stage(const AssignmentContext& context) {
   const config::Options& options = *context.options;
   const PipelineShape shape = pipeline_shape(options, context.plan->replicas);
   const int stage = shape.stage_of(context.rank);
-  const int images = config::share_of(context.plan->global_batch, 0, shape.pipelines);
+  const int images = config::share_of(config::share_of(context.plan->global_batch, 0, shape.pipelines), 0,
+                                      options.accumulate);
+  const auto micro_batches = micro_batch_images(images, shape.micro_batches);
   Assignment assignment;
   if (shape.stages > 1) {
     assignment.part =
@@ -69,11 +71,10 @@ Assignment assign_stage(const AssignmentContext& context) {
   assignment.share = shape.pipeline_of(context.rank);
   assignment.shares = shape.pipelines;
   assignment.counts = stage == shape.stages - 1;
-  assignment.max_batch =
-      config::share_of(config::share_of(images, 0, options.accumulate), 0, shape.micro_batches);
+  assignment.max_batch = micro_batches.front();
   assignment.slots = pipeline_schedules()
                          .at(options.pipeline_schedule)
-                         .value.in_flight(stage, shape.stages, shape.micro_batches);
+                         .value.in_flight(stage, shape.stages, static_cast<int>(micro_batches.size()));
   assignment.gives_loss = assignment.counts;
   assignment.wants_input_gradient = stage > 0;
   return assignment;

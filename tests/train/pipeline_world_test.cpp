@@ -129,15 +129,16 @@ std::unique_ptr<WorldSetup> pipeline_of(const model::Model& model, const Case& c
 TEST(PipelineWorld, TrainsAsOneDeviceDoes) {
   const model::Model model = small_cnn();
   const Outcome wanted = on_one_device(model, 12, 7);
-  for (const Case& c : {Case{.devices = 1, .stages = 1}, Case{.stages = 1}, Case{}, Case{.schedule = "gpipe"},
-                        Case{.micro_batches = 1}, Case{.micro_batches = 5},  // 3, 3, 2, 2, 2 images
-                        Case{.micro_batches = 99},                           // one image each
-                        Case{.cut = {"conv2"}}, Case{.cut = {"conv2:16"}}, Case{.cut = {"dense1:16"}},
-                        Case{.devices = 3, .stages = 3, .cut = {"conv2:16", "dense2"}},
-                        Case{.devices = 4, .stages = 4}, Case{.devices = 4, .stages = 4, .schedule = "gpipe"},
-                        Case{.devices = 4, .stages = 2, .micro_batches = 3},
-                        Case{.devices = 4, .stages = 2, .schedule = "gpipe"}, Case{.accumulate = 3},
-                        Case{.devices = 4, .stages = 2, .accumulate = 2}}) {
+  for (const Case& c :
+       {Case{.devices = 1, .stages = 1}, Case{.stages = 1}, Case{}, Case{.schedule = "gpipe"},
+        Case{.micro_batches = 1}, Case{.micro_batches = 5},                         // 3, 3, 2, 2, 2 images
+        Case{.micro_batches = 99}, Case{.micro_batches = 99, .schedule = "gpipe"},  // one image each
+        Case{.cut = {"conv2"}}, Case{.cut = {"conv2:16"}}, Case{.cut = {"dense1:16"}},
+        Case{.devices = 3, .stages = 3, .cut = {"conv2:16", "dense2"}}, Case{.devices = 4, .stages = 4},
+        Case{.devices = 4, .stages = 4, .schedule = "gpipe"},
+        Case{.devices = 4, .stages = 2, .micro_batches = 3},
+        Case{.devices = 4, .stages = 2, .schedule = "gpipe"}, Case{.accumulate = 3},
+        Case{.devices = 4, .stages = 2, .accumulate = 2}}) {
     const auto setup = pipeline_of(model, c, 12);
     expect_same(train(*setup, 7), wanted, text(c));
   }
