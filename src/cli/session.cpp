@@ -12,6 +12,7 @@
 #include "cli/machine.hpp"
 #include "cli/session_memory.hpp"
 #include "cli/side_by_side.hpp"
+#include "cli/training_flags.hpp"
 #include "comm/communicator.hpp"
 #include "comm/mpi/exchange.hpp"
 #include "kernels/optimizer.hpp"
@@ -200,7 +201,10 @@ void measure_ahead(Session& session) {
 // Everything that may be wrong is found out here.
 void prepare(Session& session, config::Options options, MakePlan make_plan) {
   const bool side_by_side = options.strategy == all_strategies;
-  if (!side_by_side) strategy::strategies().at(options.strategy).value->check(options);
+  if (!side_by_side) {
+    refuse_flags_of_others(options);
+    strategy::strategies().at(options.strategy).value->check(options);
+  }
   look_around(session, options);
   if (side_by_side) take_all_strategies(session, options);
   session.plan = make_plan(options, session.inventory);

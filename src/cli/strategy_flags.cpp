@@ -1,3 +1,4 @@
+#include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/training_flags.hpp"
 
@@ -7,7 +8,32 @@ namespace {
 
 const config::Options defaults;
 
+// A flag that means something to one strategy alone.
+struct OwnedFlag {
+  const char* flag;
+  const char* owner;
+  bool (*given)(const config::Options&);
+};
+
+constexpr OwnedFlag owned_flags[] = {
+    {"--pipeline-stages", "pipeline", [](const auto& o) { return o.pipeline_stages.has_value(); }},
+    {"--micro-batches", "pipeline", [](const auto& o) { return o.micro_batches.has_value(); }},
+    {"--pipeline-schedule", "pipeline",
+     [](const auto& o) { return o.pipeline_schedule != defaults.pipeline_schedule; }},
+    {"--cut", "pipeline", [](const auto& o) { return !o.cut.empty(); }},
+    {"--zero-stage", "sharded", [](const auto& o) { return o.zero_stage != defaults.zero_stage; }},
+};
+
 }  // namespace
+
+void refuse_flags_of_others(const config::Options& options) {
+  for (const OwnedFlag& owned : owned_flags) {
+    if (options.strategy == owned.owner || !owned.given(options)) continue;
+    throw usage_error(
+        fmt::format("{} belongs to --strategy {}, not to {}", owned.flag, owned.owner, options.strategy),
+        fmt::format("use --strategy {}, or leave {} out", owned.owner, owned.flag));
+  }
+}
 
 void declare_part_flags(Flags& flags, config::Options& options) {
   flags.group("Parts of a model");

@@ -10,7 +10,9 @@ namespace dtrain::cli {
 
 // Flags of the commands that train, bound to Options in the groups that help shows. Defaults in help texts
 // are those of Options, choices those of the registries.
-void declare_world_flags(Flags& flags, config::Options& options);    // strategy, replicas, device, batch
+void declare_world_flags(Flags& flags, config::Options& options);  // strategy, replicas, device, batch
+// Throws a usage error for a flag of another strategy than the one that was asked for.
+void refuse_flags_of_others(const config::Options& options);
 void declare_part_flags(Flags& flags, config::Options& options);     // pipeline, sharded, tpu
 void declare_cluster_flags(Flags& flags, config::Options& options);  // other processes
 void declare_model_flag(Flags& flags, const std::string& help,

@@ -223,3 +223,14 @@ class BadConfigFiles(ProgramTest):
         self.expect_error(
             USAGE, ["--batch-size", "'many'"], "bench", "--model", "mlp", "--config", "c.toml", "--dry-run"
         )
+
+
+class FlagsOfOtherStrategies(ProgramTest):
+    def test_they_are_refused_with_their_owner(self):
+        for flag, value, owner in [("--zero-stage", "3", "sharded"), ("--cut", "dense2", "pipeline"),
+                                   ("--micro-batches", "4", "pipeline"), ("--pipeline-stages", "2", "pipeline"),
+                                   ("--pipeline-schedule", "gpipe", "pipeline")]:
+            for command in ["bench", "train", "verify"]:
+                with self.subTest(flag=flag, command=command):
+                    self.expect_error(2, [flag, f"--strategy {owner}", "mirrored"], command, "--gpus", "2",
+                                      "--model", "mlp", flag, value)
