@@ -34,6 +34,7 @@ class GlooExchange final : public DirectExchange {
         channels_.push_back(std::make_unique<Channel>(*context_, peer, slots));
       }
     }
+    widen_sockets();
     outbox_.resize(processes());
     reductions_.emplace(context_, config_.algorithm);
     on_loss_ = config_.member->on_loss([this](const cluster::Loss&) { interrupt("the job has ended"); });
@@ -136,6 +137,20 @@ class GlooExchange final : public DirectExchange {
   std::uint64_t message_slot(int from, int to) const {
     constexpr std::uint64_t messages = std::uint64_t{1} << 62U;
     return messages + static_cast<std::uint64_t>(from * size() + to);
+  }
+
+  // Gloo makes a socket's buffer as large as what is sent through channels, and never looks at messages:
+  // those would go one segment at a time, each after an acknowledgement that TCP may delay.
+  void widen_sockets() {
+    std::vector<std::byte> chunk(Channel::chunk);
+    guarded("its first bytes", [&] {
+      for (const auto& channel : channels_) {
+        if (channel) channel->push(chunk);
+      }
+      for (const auto& channel : channels_) {
+        if (channel) channel->pull(chunk);
+      }
+    });
   }
 
   template <class Call>
