@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -17,7 +19,7 @@ using ::testing::ElementsAre;
 std::string text(const std::vector<StageTask>& tasks) {
   std::string all;
   for (const StageTask& task : tasks) {
-    all += (task.kind == Kind::forward ? "F" : "B") + std::to_string(task.micro_batch) + " ";
+    all += fmt::format("{}{} ", task.kind == Kind::forward ? "F" : "B", task.micro_batch);
   }
   return all;
 }
@@ -69,7 +71,7 @@ TEST(PipelineSchedule, GoesInTheOrderOfItsName) {
 }
 
 TEST(PipelineSchedule, HoldsNoMoreThanItSays) {
-  for (const std::string& name : {"1f1b", "gpipe"}) {
+  for (const char* name : {"1f1b", "gpipe"}) {
     for (int stages = 1; stages <= 5; ++stages) {
       for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
         for (int stage = 0; stage < stages; ++stage) {
@@ -96,7 +98,7 @@ TEST(PipelineSchedule, HoldsNoMoreThanItSays) {
 
 // With even stages, and forward as long as backward.
 TEST(PipelineSchedule, IdlesAsTheorySays) {
-  for (const std::string& name : {"1f1b", "gpipe"}) {
+  for (const char* name : {"1f1b", "gpipe"}) {
     for (int stages = 1; stages <= 5; ++stages) {
       for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
         const int all = units(name, stages, micro_batches);
