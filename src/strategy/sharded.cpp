@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/aligned_buffer.hpp"
 #include "base/error.hpp"
 #include "strategy/gathered_weights.hpp"
 #include "strategy/gradient_shares.hpp"
@@ -21,7 +22,8 @@ class ShardedRank : public RankStrategy {
       : context_(context),
         shares_(context.replica->buckets(), context.rank, context.replicas),
         gradients_(context, shares_, gradients_go_early(*context.options)),
-        states_(kernels::optimizers().at(context.options->optimizer).value.states) {
+        states_(kernels::optimizers().at(context.options->optimizer).value.states),
+        flags_(static_cast<std::size_t>(context.replicas) * line) {
     if (gradients_go_early(*context.options)) context.replica->set_weight_source(&gradients_);
   }
   ~ShardedRank() override { context_.replica->set_weight_source(nullptr); }
@@ -83,6 +85,8 @@ class ShardedRank : public RankStrategy {
   GradientShares& gradients() { return gradients_; }
 
  private:
+  static constexpr std::size_t line = 16;  // floats of a rank's part of a buffer, at least
+
   struct Decision {
     bool applied = true;
     bool weights_finite = true;
@@ -91,14 +95,19 @@ class ShardedRank : public RankStrategy {
   // Comes after the weights that are on their way, so that these are here as well.
   void decide(bool applied, bool weights_finite) {
     const Communicating communicating(context_.clock);
-    const std::array<double, 2> mine = {applied ? 1.0 : 0.0, weights_finite ? 1.0 : 0.0};
-    const auto all = context_.communicator->all_gather_values(mine, deadline());
-    Decision decision;
-    for (std::size_t rank = 0; rank + 1 < all.size(); rank += 2) {
-      decision.applied = decision.applied && all[rank] == 1.0;
-      decision.weights_finite = decision.weights_finite && all[rank + 1] == 1.0;
+    const auto flags = [&](int rank) {
+      return flags_.span().subspan(static_cast<std::size_t>(rank) * line, 2);
+    };
+    const auto own = flags(context_.rank);
+    own[0] = applied ? 1.0F : 0.0F;
+    own[1] = weights_finite ? 1.0F : 0.0F;
+    comm::Communicator& communicator = *context_.communicator;
+    communicator.wait(communicator.start_all_gather(flags_.span(), deadline()), deadline());
+    decided_.emplace();
+    for (int rank = 0; rank < context_.replicas; ++rank) {
+      decided_->applied = decided_->applied && flags(rank)[0] == 1.0F;
+      decided_->weights_finite = decided_->weights_finite && flags(rank)[1] == 1.0F;
     }
-    decided_ = decision;
   }
 
   // Before the update, which would otherwise have changed weights on some ranks.
@@ -135,6 +144,7 @@ class ShardedRank : public RankStrategy {
   const Shares shares_;
   GradientShares gradients_;
   const int states_;
+  AlignedBuffer<float> flags_;       // a line of each rank
   std::optional<Decision> decided_;  // of this step, by all ranks
   bool collected_ = false;           // the others' parts are here
 };
