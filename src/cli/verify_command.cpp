@@ -47,7 +47,9 @@ class VerifyCommand final : public Command {
     return "Proves that N replicas train as one does with the same global batch";
   }
   std::string footer() const override {
-    return "Trains both under SGD in fp32 and compares first gradients, every loss and the last weights.\n"
+    return "Trains both under SGD in fp32 and compares gradients, every loss and weights; docs/metrics.md "
+           "has the "
+           "limits.\n"
            "Exit 5 when a check fails.\n\nExample:\n  dtrain verify --strategy mirrored --gpus 4";
   }
 
