@@ -41,8 +41,8 @@ model::Model small_residual() {
   };
   const auto unit = [](int channels) { return Convolution{.out_channels = channels, .padding = 1}; };
   return build("residual", {3, 32, 32}, 10,
-               {layer("conv1", unit(16), {-1}), layer("relu1", Relu{}, {0}), layer("pool1", MaxPool{4}, {1}),
-                layer("conv2", unit(16), {2}), layer("relu2", Relu{}, {3}), layer("conv3", unit(16), {4}),
+               {layer("conv1", unit(32), {-1}), layer("relu1", Relu{}, {0}), layer("pool1", MaxPool{4}, {1}),
+                layer("conv2", unit(32), {2}), layer("relu2", Relu{}, {3}), layer("conv3", unit(32), {4}),
                 layer("add", Add{}, {2, 5}), layer("conv4", unit(32), {6}), layer("relu4", Relu{}, {7}),
                 layer("pool4", MaxPool{4}, {8}), layer("dense", Dense{10}, {9})});
 }
@@ -51,6 +51,7 @@ std::unique_ptr<WorldSetup> setup_of(const model::Model& model, const std::strin
                                      int global_batch) {
   auto setup = std::make_unique<WorldSetup>(1, global_batch, testing::Faults{}, model, 60);
   setup->config.backend = backend::backend_for("cpu", {});
+  setup->options.learning_rate = 0.005;  // losses that explode enlarge every rounding
   setup->use(strategy, devices, global_batch);
   return setup;
 }
@@ -148,7 +149,7 @@ TEST(PipelineWorld, CutsBeforeAndInsideOfWhatReadsABlocksInput) {
   const model::Model model = small_residual();
   const Outcome wanted = on_one_device(model, 8, 4);
   for (const std::vector<std::string>& cut :
-       {std::vector<std::string>{"conv2"}, {"conv4"}, {"conv4:16"}, {"dense"}}) {
+       std::vector<std::vector<std::string>>{{"conv2"}, {"conv2:16"}, {"conv4"}, {"conv4:16"}, {"dense"}}) {
     const Case c{.cut = cut};
     const auto setup = pipeline_of(model, c, 8);
     expect_same(train(*setup, 4), wanted, text(c));
