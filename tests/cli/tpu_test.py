@@ -24,9 +24,9 @@ class Plugin(ProgramTest):
             for sample in run["rounds"]:
                 self.assertEqual(sample["images"], 3 * 8 * run["replicas"])
                 self.assertEqual(len(sample["ranks"]), 1)
-                phases = sample["ranks"][0]
+                phases = sample["ranks"][0]["phases"]
                 self.assertGreater(phases["fused"], 0)
-                self.assertEqual(phases["forward"] + phases["backward"] + phases["communication"] + phases["update"], 0)
+                self.assertEqual([phases["forward"], phases["backward"], phases["communication"]], [0, 0, 0])
         share = self.facts(result["runs"][-1])["xla_share"]
         self.assertGreater(share, 0)
         self.assertLessEqual(share, 1)
@@ -94,7 +94,7 @@ class NoPlugin(ProgramTest):
         package = self.folder / "libtpu"
         package.mkdir()
         (package / "__init__.py").touch()
-        (package / "libtpu.so").touch()
+        (package / "libtpu.so").touch()  # not looked into
         self.refuse(["no TPU here: ", str(package), "TPU machine"], environment={"PYTHONPATH": str(self.folder), "TPU_LIBRARY_PATH": ""})
 
     def test_no_such_file(self):

@@ -52,6 +52,20 @@ TEST_P(SeveralDevices, TrainAsOneCpuReplicaDoes) {
   expect_same(look(*many, cnn_), look(*reference, cnn_), 5e-4);
 }
 
+TEST_P(SeveralDevices, TrainWithMomentumAsOneCpuReplicaDoes) {
+  const model::Model mlp = make_model("mlp");
+  const int batch = 16 * GetParam();  // which XLA's CPU compiler likes to hand to libraries
+  const Images images(2 * batch);
+  auto many = devices(mlp, batch, GetParam());
+  auto reference = cpu(mlp, batch);
+  for (const int step : {1, 2, 3}) {
+    const MicroStep whole = micro(images.part(step % 2 * batch, batch), batch, true, true, step);
+    many->fused_step(whole);
+    take(*reference, whole);
+    expect_same(look(*many, mlp), look(*reference, mlp), 1e-4);
+  }
+}
+
 TEST_P(SeveralDevices, SharesThatAreUnevenOrEmptyAreExact) {
   const Images images(7);
   auto many = devices(cnn_, 12, GetParam());

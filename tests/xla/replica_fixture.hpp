@@ -80,6 +80,7 @@ class XlaReplicaTest : public ::testing::Test {
     micro.first = first;
     micro.last = last;
     micro.update.step = step;
+    micro.update.learning_rate = 0.05;  // so that what an update did is seen in the weights
     micro.update.weight_decay = weight_decay_;
     micro.update.epsilon = 1e-2;  // so that adam does not blow up what is left of a gradient near zero
     return micro;

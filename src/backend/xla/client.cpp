@@ -72,8 +72,9 @@ void put_message(std::string& message, int field, const std::string& inner) {
 
 // CompileOptionsProto { executable_build_options = 3 { device_ordinal = 1, num_replicas = 4, num_partitions =
 // 5, device_assignment = 9 { replica_count = 1, computation_count = 2, computation_devices = 3 { ids = 1 } }
-// } }
-std::string compile_options(int replicas, std::span<const std::int64_t> device_ids) {
+// }, env_option_overrides = 7 { key = 1, value = 2 { bool = 2 } } }
+std::string compile_options(int replicas, std::span<const std::int64_t> device_ids,
+                            std::span<const std::string> off) {
   std::string computation;
   for (const std::int64_t id : device_ids) put_number(computation, 1, id);
   std::string assignment;
@@ -87,6 +88,14 @@ std::string compile_options(int replicas, std::span<const std::int64_t> device_i
   put_message(build, 9, assignment);
   std::string options;
   put_message(options, 3, build);
+  for (const std::string& name : off) {
+    std::string no;
+    put_number(no, 2, 0);
+    std::string entry;
+    put_message(entry, 1, name);
+    put_message(entry, 2, no);
+    put_message(options, 7, entry);
+  }
   return options;
 }
 
@@ -184,10 +193,8 @@ MemoryStats Client::memory(int device) const {
   return stats;
 }
 
-std::shared_ptr<const Executable> Client::compile(const std::string& text, int replicas) const {
-  const std::lock_guard lock(mutex_);
-  auto& compiled = compiled_[{text, replicas}];
-  if (compiled) return compiled;
+std::string Client::compile_with(const std::string& options, const std::string& text, int replicas,
+                                 std::shared_ptr<const Executable>& compiled) const {
   constexpr std::string_view format = "mlir";
   auto program = arguments<PJRT_Program>(PJRT_Program_STRUCT_SIZE);
   std::string code = text;
@@ -195,19 +202,39 @@ std::shared_ptr<const Executable> Client::compile(const std::string& text, int r
   program.code_size = code.size();
   program.format = format.data();
   program.format_size = format.size();
-  std::vector<std::int64_t> ids;
-  for (std::size_t d = 0; d < static_cast<std::size_t>(replicas); ++d) {
-    ids.push_back(id_of(*plugin_, devices_.at(d)));
-  }
-  const std::string options = compile_options(replicas, ids);
   auto call = arguments<PJRT_Client_Compile_Args>(PJRT_Client_Compile_Args_STRUCT_SIZE);
   call.client = client_.get();
   call.program = &program;
   call.compile_options = options.data();
   call.compile_options_size = options.size();
-  plugin_->check(plugin_->api().PJRT_Client_Compile(&call), "compile the program");
-  compiled = std::make_shared<const Executable>(plugin_, call.executable, replicas);
-  return compiled;
+  std::string problem = plugin_->take_message(plugin_->api().PJRT_Client_Compile(&call));
+  if (problem.empty()) compiled = std::make_shared<const Executable>(plugin_, call.executable, replicas);
+  return problem;
+}
+
+// XLA's CPU compiler gives some products to XNNPACK, which (in xla-cpu-pjrt 0.0.1) packs a factor when it
+// first sees it and knows it by its address ever after: weights that are updated in place are not seen to
+// change. A plugin that does not know the option does not know XNNPACK.
+std::shared_ptr<const Executable> Client::compile(const std::string& text, int replicas) const {
+  const std::lock_guard lock(mutex_);
+  auto& compiled = compiled_[{text, replicas}];
+  if (compiled) return compiled;
+  std::vector<std::int64_t> ids;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(replicas); ++d) {
+    ids.push_back(id_of(*plugin_, devices_.at(d)));
+  }
+  const std::string xnnpack = "xla_cpu_use_xnnpack";
+  std::string problem = xnnpack;
+  if (platform_ == "cpu") {
+    problem = compile_with(compile_options(replicas, ids, {&xnnpack, 1}), text, replicas, compiled);
+  }
+  if (problem.find(xnnpack) != std::string::npos) {
+    problem = compile_with(compile_options(replicas, ids), text, replicas, compiled);
+  }
+  if (problem.empty()) return compiled;
+  throw run_error(
+      fmt::format("{} cannot compile the program: {}", plugin_->file().filename().string(), problem),
+      "try another PJRT plugin, or a newer one (docs/tpu.md)");
 }
 
 Buffer Client::upload(const void* values, const Type& type, int device) const {

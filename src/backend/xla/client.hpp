@@ -63,11 +63,16 @@ class Client {
   Handle<PJRT_Client> client_;
   std::vector<PJRT_Device*> devices_;
   std::string platform_;
+  std::string compile_with(const std::string& options, const std::string& text, int replicas,
+                           std::shared_ptr<const Executable>& compiled) const;
+
   mutable std::mutex mutex_;
   mutable std::map<std::pair<std::string, int>, std::shared_ptr<const Executable>> compiled_;
 };
 
-// XLA's compile options as it takes them, in the wire format of protocol buffers.
-std::string compile_options(int replicas, std::span<const std::int64_t> device_ids);
+// XLA's compile options as it takes them, in the wire format of protocol buffers. `off`: options of the
+// compiler that are switched off.
+std::string compile_options(int replicas, std::span<const std::int64_t> device_ids,
+                            std::span<const std::string> off = {});
 
 }  // namespace dtrain::backend::xla
