@@ -80,7 +80,7 @@ class XlaReplicaTest : public ::testing::Test {
     micro.first = first;
     micro.last = last;
     micro.update.step = step;
-    micro.update.learning_rate = 0.05;  // so that what an update did is seen in the weights
+    micro.update.learning_rate = learning_rate_;
     micro.update.weight_decay = weight_decay_;
     micro.update.epsilon = 1e-2;  // so that adam does not blow up what is left of a gradient near zero
     return micro;
@@ -131,6 +131,7 @@ class XlaReplicaTest : public ::testing::Test {
 
   config::Precision precision_ = config::Precision::fp32;
   std::string optimizer_ = "sgd";
+  double learning_rate_ = 0.05;  // what an update did is to be seen in the weights
   double weight_decay_ = 0.0;
 };
 

@@ -9,20 +9,21 @@ namespace {
 struct Watch {
   std::shared_ptr<Completion> completion;
   const Plugin* plugin;
-  Event event;
 };
 
 }  // namespace
 
+// The event lives as long as the completion: not to go while the plugin is in one of its functions, which
+// calls back at once where there is nothing to wait for.
 void Completion::watch(const std::shared_ptr<Completion>& completion, const Plugin& plugin, Event event) {
+  auto call = arguments<PJRT_Event_OnReady_Args>(PJRT_Event_OnReady_Args_STRUCT_SIZE);
+  call.event = event.get();
   {
     const std::lock_guard lock(completion->mutex_);
     ++completion->pending_;
+    completion->events_.push_back(std::move(event));
   }
-  auto call = arguments<PJRT_Event_OnReady_Args>(PJRT_Event_OnReady_Args_STRUCT_SIZE);
-  call.event = event.get();
-  // The event must live until the plugin has called.
-  auto watch = std::make_unique<Watch>(Watch{completion, &plugin, std::move(event)});
+  auto watch = std::make_unique<Watch>(Watch{completion, &plugin});
   call.user_arg = watch.get();
   call.callback = [](PJRT_Error* error, void* given) {
     const std::unique_ptr<Watch> mine(static_cast<Watch*>(given));

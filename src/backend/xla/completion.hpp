@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "backend/xla/plugin.hpp"
 #include "base/units.hpp"
@@ -32,6 +33,7 @@ class Completion {
   std::string what_;  // "a training step"
   std::mutex mutex_;
   std::condition_variable changed_;
+  std::vector<Event> events_;
   int pending_ = 0;
   std::int64_t last_ns_ = 0;
   std::string error_;
