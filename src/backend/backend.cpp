@@ -41,7 +41,8 @@ const Registry<BackendMaker>& backends() {
 
 std::shared_ptr<const Backend> backend_for(const std::string& name, const BackendConfig& config) {
   static std::mutex mutex;
-  static std::map<std::pair<std::string, std::string>, std::shared_ptr<const Backend>> made;
+  // Not taken down when the process ends: what a plugin would need for it may be gone by then.
+  static auto& made = *new std::map<std::pair<std::string, std::string>, std::shared_ptr<const Backend>>;
   const BackendMaker make = backends().at(name).value;
   const std::lock_guard lock(mutex);
   auto& backend = made[{name, config.pjrt_plugin}];

@@ -1,6 +1,7 @@
 #include "backend/xla/xla_replica.hpp"
 
 #include <cmath>
+#include <iterator>
 #include <numeric>
 
 #include "base/error.hpp"
@@ -47,6 +48,7 @@ XlaReplica::XlaReplica(std::shared_ptr<const Client> client, const ReplicaConfig
 XlaReplica::~XlaReplica() {
   const Deadline deadline = Deadline::in(farewell);
   bool settled = !running_ || running_->settle(deadline);
+  std::ranges::move(late_, std::back_inserter(flights_));
   for (const auto& flight : flights_) settled = settled && flight->ready->settle(deadline);
   if (settled) return;
   for (auto& flight : flights_) static_cast<void>(flight.release());
@@ -87,6 +89,8 @@ void XlaReplica::clear_gradients() {
 }
 
 void XlaReplica::begin_step() {
+  std::ranges::move(flights_, std::back_inserter(late_));
+  std::erase_if(late_, [](const auto& flight) { return flight->ready->settle(Deadline::in(Seconds(0.0))); });
   flights_.clear();
   summed_ = false;
 }

@@ -104,10 +104,11 @@ class XlaReplica final : public Replica {
   Feed feed_;
   Timeline timeline_;
   std::map<ProgramKind, Loaded> programs_;
-  std::deque<Fed> fed_;        // prefetched
-  std::map<int, Fed> flying_;  // between forward and backward, by slot
-  std::vector<std::unique_ptr<Flight>> flights_;
-  std::shared_ptr<Completion> running_;  // what was enqueued last; null: nothing yet
+  std::deque<Fed> fed_;                           // prefetched
+  std::map<int, Fed> flying_;                     // between forward and backward, by slot
+  std::vector<std::unique_ptr<Flight>> flights_;  // of this step
+  std::vector<std::unique_ptr<Flight>> late_;     // of steps before, that devices may still write to
+  std::shared_ptr<Completion> running_;           // what was enqueued last; null: nothing yet
   std::int64_t started_ns_ = 0;
   bool summed_ = false;  // gradients are those of all devices
   ExecutionTime executed_;
