@@ -14,7 +14,8 @@ using config::RunPlan;
 using measure::RunSamples;
 
 constexpr std::size_t last_steps = 10;
-constexpr double other_training = 0.01;  // of the loss after equal images
+constexpr std::size_t first_steps = 10;  // in which sums taken in another order have not yet led elsewhere
+constexpr double other_training = 0.01;  // of the loss of a step
 constexpr double less_memory = 0.95;     // of another's: below it a choice is made by memory
 
 double rate(const measure::RoundSample& round) {
@@ -65,6 +66,16 @@ std::string others_in_words(const std::vector<Standing>& all, const RunSamples& 
   return join(words, ", ");
 }
 
+bool trains_alike(const RunSamples& run, const RunSamples& other) {
+  const std::size_t steps = std::min({first_steps, run.losses.size(), other.losses.size()});
+  for (std::size_t step = 0; step < steps; ++step) {
+    if (std::abs(run.losses[step] - other.losses[step]) > other_training * std::abs(other.losses[step])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 std::string trains_otherwise(const measure::Samples& samples, const std::vector<std::size_t>& indices,
                              const RunSamples& best) {
   const std::size_t steps = common_steps(samples, indices);
@@ -73,13 +84,14 @@ std::string trains_otherwise(const measure::Samples& samples, const std::vector<
   std::vector<std::string> words;
   for (const std::size_t index : indices) {
     const RunSamples& run = samples.runs[index];
-    const double loss = loss_until(run, steps);
-    if (std::abs(loss - reference) <= other_training * std::abs(reference)) continue;
-    words.push_back(fmt::format("{} (loss {:.4f})", run.plan.strategy, loss));
+    if (trains_alike(run, best)) continue;
+    words.push_back(fmt::format("{} (loss {:.4f})", run.plan.strategy, loss_until(run, steps)));
   }
   if (words.empty()) return {};
-  return fmt::format("; after {} equal steps others than {} (loss {:.4f}) have trained to another loss: {}",
-                     steps, best.plan.strategy, reference, join(words, ", "));
+  return fmt::format(
+      "; it trains otherwise than {} from the first steps on, so that after {} steps the loss is {:.4f} with "
+      "{}",
+      join(words, ", "), steps, reference, best.plan.strategy);
 }
 
 }  // namespace

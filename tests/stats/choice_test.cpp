@@ -74,12 +74,15 @@ TEST(BestStrategy, MemoryThatIsNearlyTheSameDecidesNothing) {
 
 TEST(BestStrategy, SaysWhichOneTrainsOtherwiseAfterEqualImages) {
   auto samples = samples_of({run_of("mirrored", 40, 1), run_of("parameter-server", 50, 1)});
-  EXPECT_THAT(verdict_of(samples), Not(HasSubstr("another loss")));
+  EXPECT_THAT(verdict_of(samples), Not(HasSubstr("otherwise")));
   samples.runs[1].losses.assign(40, 2.0);
   for (std::size_t i = 10; i < 20; ++i) samples.runs[1].losses[i] = 2.1;
-  EXPECT_THAT(verdict_of(samples),
-              HasSubstr("after 20 equal steps others than mirrored (loss 2.0000) have trained "
-                        "to another loss: parameter-server (loss 2.1000)"));
+  EXPECT_THAT(verdict_of(samples), Not(HasSubstr("otherwise")));  // last bits of sums do that after a while
+  samples.runs[1].losses[3] = 2.1;
+  EXPECT_THAT(
+      verdict_of(samples),
+      HasSubstr("it trains otherwise than parameter-server (loss 2.1000) from the first steps on, so that "
+                "after 20 steps the loss is 2.0000 with mirrored"));
 }
 
 TEST(BestStrategy, IsNotChosenWhereReplicasShareCores) {
