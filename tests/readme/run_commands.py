@@ -65,6 +65,8 @@ def run(command, folder, environment):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
     if done.returncode in expected_codes(command):
         return True
+    if "--tune" in command and done.returncode == 2 and "is too short: a stretch takes" in done.stdout:
+        return True  # what time is enough depends on the machine
     print(f"{done.stdout}\nFAILED: exit code {done.returncode}, expected {expected_codes(command)}: {command}")
     return False
 
