@@ -252,6 +252,7 @@ std::string words(Distance distance, int replicas, int largest) {
 Prediction predict(const report::Result& result, const Request& request) {
   require_request(request);
   require_complete(result, request.file);
+  require_all_reduce(result);
   const Measured measured = take_measured(result, request.file);
   Prediction prediction;
   prediction.source = source_of(result, measured, request);

@@ -127,14 +127,6 @@ void take_sweeps(Setup& setup, const report::Result& result, const std::vector<S
   setup.runs_tell_local = setup.largest.per_worker() > 1 && !within;
 }
 
-void require_collective(const report::Result& result) {
-  if (result.options.strategy != "parameter-server") return;
-  throw usage_error(
-      "--strategy parameter-server: a prediction is of strategies that sum gradients by all-reduce, and "
-      "this result was measured with parameter servers",
-      "give a result of --strategy mirrored or multi-worker");
-}
-
 void require_images(const Setup& setup, const Request& request) {
   if (!setup.strong) return;
   for (const int n : request.replicas) {
@@ -170,8 +162,17 @@ double Setup::images_of_replica(int replicas) const {
 
 double Setup::images(int replicas) const { return strong ? global_images : replica_images * replicas; }
 
+// The others wait for each other in other ways: stages, layers, gathered weights, servers.
+void require_all_reduce(const report::Result& result) {
+  const std::string& strategy = result.options.strategy;
+  constexpr std::array summing{"single", "mirrored", "multi-worker"};
+  if (std::ranges::find(summing, strategy) != summing.end()) return;
+  throw usage_error(
+      fmt::format("--strategy {}: a prediction is of strategies that sum gradients by all-reduce", strategy),
+      "give a result of --strategy mirrored or multi-worker");
+}
+
 Setup make_setup(const report::Result& result, const Measured& measured, const Request& request) {
-  require_collective(result);
   Setup setup;
   const Point& largest = measured.points.back();
   setup.strong = result.scaling == config::Scaling::strong;

@@ -66,8 +66,11 @@ struct Setup {
   double images(int replicas) const;              // a step, of all
 };
 
-// Usage error for what cannot be: an unknown model, a strategy without all-reduces, fewer images than
-// replicas. Data error as fitting_sweeps has it.
+// Usage error for a result of a strategy that does not sum gradients by all-reduce.
+void require_all_reduce(const report::Result& result);
+
+// Usage error for what cannot be: an unknown model, fewer images than replicas. Data error as fitting_sweeps
+// has it.
 Setup make_setup(const report::Result& result, const Measured& measured, const Request& request);
 
 }  // namespace dtrain::predict

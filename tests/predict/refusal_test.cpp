@@ -92,6 +92,10 @@ TEST(Refusal, OfUnsoundResultsIsAnError) {
   servers.options.strategy = "parameter-server";
   for (auto& run : servers.samples.runs) run.plan.strategy = "parameter-server";
   expect_error(ErrorCategory::usage, "parameter-server", servers);
+  for (const char* other : {"pipeline", "tensor", "sharded", "tpu", "all"}) {
+    servers.options.strategy = other;
+    expect_error(ErrorCategory::usage, fmt::format("--strategy {}", other), servers);
+  }
 }
 
 TEST(Refusal, OfImpossibleRequestsIsAnError) {
