@@ -63,8 +63,8 @@ std::uint64_t parse_seed(const std::string& text, const std::string& flag);
 struct Options {
   std::string strategy = "mirrored";
   std::vector<std::string> side_by_side;  // strategies that `all` stands for; empty = only the one above
-  std::vector<int> replicas;    // as asked for; empty = every device there is
-  bool replicas_swept = false;  // a list or range was given, so exactly those are measured (and 1)
+  std::vector<int> replicas;              // as asked for; empty = every device there is
+  bool replicas_swept = false;            // a list or range was given, so exactly those are measured (and 1)
   std::string device = "auto";
   int threads_per_replica = 1;
   bool oversubscribe = false;
