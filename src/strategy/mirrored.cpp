@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "strategy/local_sgd.hpp"
+#include "strategy/server_flags.hpp"
 #include "strategy/update.hpp"
 
 namespace dtrain::strategy {
@@ -44,15 +45,12 @@ struct Facts {
 };
 
 void refuse_others_flags(const config::Options& options, const char* name) {
-  const auto refuse = [&](const std::string& flag) {
-    throw usage_error(
-        fmt::format("{} belongs to --strategy parameter-server, not to {}", flag, name),
-        fmt::format("use --strategy parameter-server, or leave {} out", flag.substr(0, flag.find(' '))));
-  };
-  if (options.updates != config::Updates::sync) refuse("--updates " + config::name(options.updates));
-  if (options.staleness) refuse(fmt::format("--staleness {}", *options.staleness));
-  if (options.backup_workers != 0) refuse(fmt::format("--backup-workers {}", options.backup_workers));
-  if (options.servers != 1) refuse(fmt::format("--servers {}", options.servers));
+  const auto given = server_flags(options);
+  if (given.empty()) return;
+  const std::string& flag = given.front();
+  throw usage_error(
+      fmt::format("{} belongs to --strategy parameter-server, not to {}", flag, name),
+      fmt::format("use --strategy parameter-server, or leave {} out", flag.substr(0, flag.find(' '))));
 }
 
 void check_local_sgd(const config::Options& options) {

@@ -1,12 +1,12 @@
 #include "strategy/pipeline.hpp"
 
-#include <limits>
-
 #include "backend/cpu/layer_profile.hpp"
 #include "base/error.hpp"
 #include "strategy/pipeline_facts.hpp"
 #include "strategy/pipeline_plan.hpp"
 #include "strategy/pipeline_rank.hpp"
+#include "strategy/server_flags.hpp"
+#include "strategy/synchronous.hpp"
 
 namespace dtrain::strategy {
 namespace {
@@ -16,11 +16,7 @@ void refuse_others_flags(const config::Options& options) {
     throw usage_error(fmt::format("{} does not go with --strategy pipeline", flag), advice);
   };
   const char* servers = "use --strategy parameter-server, or leave it out";
-  if (options.updates != config::Updates::sync) refuse("--updates " + config::name(options.updates), servers);
-  if (options.staleness) refuse(fmt::format("--staleness {}", *options.staleness), servers);
-  if (options.backup_workers != 0)
-    refuse(fmt::format("--backup-workers {}", options.backup_workers), servers);
-  if (options.servers != 1) refuse(fmt::format("--servers {}", options.servers), servers);
+  for (const auto& flag : server_flags(options)) refuse(flag, servers);
   const char* copies = "use --strategy mirrored, whose replicas hold the whole model, or leave it out";
   if (options.compress != "none") refuse("--compress " + options.compress, copies);
   if (options.sync_every != 1) refuse(fmt::format("--sync-every {}", options.sync_every), copies);
@@ -47,7 +43,7 @@ int images_to_measure(const config::Options& options) {
   return std::max(images / shape.micro_batches, 1);
 }
 
-class Pipeline final : public Strategy {
+class Pipeline final : public Synchronous {
  public:
   std::unique_ptr<RankStrategy> attach(const RankContext& context) const override {
     return make_pipeline_rank(context);
@@ -79,11 +75,6 @@ class Pipeline final : public Strategy {
                                    const measure::RunSamples& samples) const override {
     return pipeline_facts(context, samples);
   }
-  int replicas_in_sync(const config::Options&, int replicas) const override { return replicas; }
-  bool uses_collective() const override { return true; }
-  bool spans_workers() const override { return true; }
-  bool runs_on(const std::string& device) const override { return device == "cpu"; }
-  int max_replicas() const override { return std::numeric_limits<int>::max(); }
 };
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 #include <map>
 
+#include "backend/layout_hash.hpp"
 #include "base/aligned_buffer.hpp"
 #include "base/error.hpp"
-#include "base/hash.hpp"
 #include "kernels/elementwise.hpp"
 #include "strategy/pipeline_plan.hpp"
 #include "strategy/pipeline_schedule.hpp"
@@ -196,16 +196,8 @@ class PipelineRank final : public RankStrategy {
   }
 
   void require_same_layout(const model::Model& model) {
-    std::vector<float> kept(model.parameter_count);
-    std::vector<float> numbered(model.parameter_count);
-    for (std::size_t i = 0; i < numbered.size(); ++i) numbered[i] = static_cast<float>(i % 16'777'213);
-    context_.replica->export_weights(kept);
-    context_.replica->import_weights(numbered);
-    Hash hash;
-    hash.add(std::span<const float>(context_.replica->weights()));
-    context_.replica->import_weights(kept);
-    const double halves[] = {static_cast<double>(hash.value() >> 32U),
-                             static_cast<double>(hash.value() & 0xFFFF'FFFFU)};
+    const std::uint64_t hash = backend::layout_hash(*context_.replica, model.parameter_count);
+    const double halves[] = {static_cast<double>(hash >> 32U), static_cast<double>(hash & 0xFFFF'FFFFU)};
     const std::vector<double> all = copies_->all_gather_values(halves, deadline());
     const auto& workers = static_cast<const PipelineWorkers&>(*context_.shared).by_rank;
     for (std::size_t pipeline = 1; 2 * pipeline < all.size(); ++pipeline) {

@@ -1,13 +1,13 @@
 #include "strategy/sharded.hpp"
 
-#include <limits>
-
 #include "base/aligned_buffer.hpp"
 #include "base/error.hpp"
 #include "strategy/gathered_weights.hpp"
 #include "strategy/gradient_shares.hpp"
+#include "strategy/server_flags.hpp"
 #include "strategy/sharded_memory.hpp"
 #include "strategy/shares.hpp"
+#include "strategy/synchronous.hpp"
 
 namespace dtrain::strategy {
 namespace {
@@ -240,17 +240,10 @@ void refuse(const std::string& flag, const char* why, const char* advice) {
 void require_own_flags(const config::Options& options) {
   constexpr const char* of_servers = "it belongs to --strategy parameter-server";
   constexpr const char* elsewhere = "use --strategy parameter-server, or leave it out";
-  if (options.updates != config::Updates::sync) {
-    refuse("--updates " + config::name(options.updates), of_servers, elsewhere);
-  }
-  if (options.staleness) refuse(fmt::format("--staleness {}", *options.staleness), of_servers, elsewhere);
-  if (options.backup_workers != 0) {
-    refuse(fmt::format("--backup-workers {}", options.backup_workers), of_servers, elsewhere);
-  }
-  if (options.servers != 1) refuse(fmt::format("--servers {}", options.servers), of_servers, elsewhere);
+  for (const auto& flag : server_flags(options)) refuse(flag, of_servers, elsewhere);
 }
 
-class Sharded final : public Strategy {
+class Sharded final : public Synchronous {
  public:
   std::unique_ptr<RankStrategy> attach(const RankContext& context) const override {
     if (context.options->zero_stage == 3) return std::make_unique<GatheringRank>(context);
@@ -287,12 +280,6 @@ class Sharded final : public Strategy {
                                    const measure::RunSamples& samples) const override {
     return memory_facts(context, samples);
   }
-
-  int replicas_in_sync(const config::Options&, int replicas) const override { return replicas; }
-  bool uses_collective() const override { return true; }
-  bool spans_workers() const override { return true; }
-  bool runs_on(const std::string& device) const override { return device == "cpu"; }
-  int max_replicas() const override { return std::numeric_limits<int>::max(); }
 };
 
 }  // namespace

@@ -1,11 +1,11 @@
 #include "strategy/tensor.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "base/error.hpp"
 #include "model/split.hpp"
+#include "strategy/synchronous.hpp"
 #include "strategy/update.hpp"
 
 namespace dtrain::strategy {
@@ -108,7 +108,7 @@ Traffic traffic_of(const model::SplitCounts& counts, const AssignmentContext& co
   return traffic;
 }
 
-class Tensor final : public Strategy {
+class Tensor final : public Synchronous {
  public:
   std::unique_ptr<RankStrategy> attach(const RankContext& context) const override {
     return std::make_unique<TensorRank>(context);
@@ -177,12 +177,6 @@ class Tensor final : public Strategy {
       refuse(fmt::format("--servers {}", options.servers), "there are no parameter servers", servers);
     }
   }
-
-  int replicas_in_sync(const config::Options&, int replicas) const override { return replicas; }
-  bool uses_collective() const override { return true; }
-  bool spans_workers() const override { return true; }
-  bool runs_on(const std::string& device) const override { return device == "cpu"; }
-  int max_replicas() const override { return std::numeric_limits<int>::max(); }
 };
 
 }  // namespace

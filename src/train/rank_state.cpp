@@ -1,4 +1,4 @@
-#include "base/hash.hpp"
+#include "backend/layout_hash.hpp"
 #include "train/rank.hpp"
 
 // What a rank's replica holds: taken out, brought in, handed on.
@@ -160,23 +160,7 @@ std::vector<float> Rank::gradients() {
 
 std::uint64_t Rank::layout_hash() {
   if (assignment_.part) return 0;  // every rank has an order of its own
-  std::vector<float> numbered(config_->model->parameter_count);
-  for (std::size_t i = 0; i < numbered.size(); ++i) numbered[i] = static_cast<float>(i % 16'777'213);
-  Hash hash;
-  if (replica_->stream().device >= 0) {  // weights lie in its memory, and are all in one order
-    std::vector<std::uint64_t> places;
-    for (const backend::Slot& place : replica_->slots()) {
-      places.insert(places.end(),
-                    {static_cast<std::uint64_t>(place.parameter), place.range.offset, place.range.size});
-    }
-    hash.add(std::span<const std::uint64_t>(places));
-    return hash.value();
-  }
-  const std::vector<float> kept = weights();
-  replica_->import_weights(numbered);
-  hash.add(std::span<const float>(replica_->weights()));
-  replica_->import_weights(kept);
-  return hash.value();
+  return backend::layout_hash(*replica_, config_->model->parameter_count);
 }
 
 }  // namespace dtrain::train
