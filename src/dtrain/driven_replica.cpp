@@ -5,6 +5,7 @@
 
 #include "train/batch_of.hpp"
 #include "train/failure.hpp"
+#include "train/rank_rules.hpp"
 #include "train/replica_config.hpp"
 
 namespace dtrain {
@@ -102,19 +103,8 @@ void DrivenReplica::abort(const std::string& reason) {
 }
 
 datasets::PipelineConfig DrivenReplica::pipeline_config() const {
-  const config::Options& options = *config_->options;
-  datasets::PipelineConfig pipeline;
-  pipeline.seed = options.seed;
-  pipeline.shuffle = options.shuffle;
-  pipeline.global_batch = config_->plan.global_batch;
-  pipeline.keep_last = options.last_batch == config::LastBatch::keep;
-  pipeline.rank = assignment_.share;
-  pipeline.replicas = assignment_.shares;
-  pipeline.accumulate = options.accumulate;
-  pipeline.augment = options.augment;
+  datasets::PipelineConfig pipeline = train::pipeline_of_rank(*config_, assignment_, rank_);
   pipeline.content = content_for(replica_->input_format());
-  pipeline.prefetch = options.prefetch;
-  if (!config_->plan.cores.empty()) pipeline.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
   return pipeline;
 }
 
@@ -147,7 +137,8 @@ void DrivenReplica::backward(const Batch& batch) {
   expect(Stage::forward_done, "backward", "call forward with the same batch before it");
   const bool last = batch.last_of_step;
   if (batch.count > 0) {
-    const auto scale = static_cast<float>(loss_scale_.scale / images_of_update(batch));
+    const auto scale = static_cast<float>(loss_scale_.scale /
+                                          train::images_of_update(*config_, assignment_, batch.step_images));
     replica_->backward(slot, scale, first_, last, buckets_);
     first_ = false;
   } else if (last) {
@@ -158,19 +149,12 @@ void DrivenReplica::backward(const Batch& batch) {
   stage_ = last ? Stage::all_backward_done : Stage::backward_done;
 }
 
-// Gradients are divided by the images of all replicas that share the update.
-int DrivenReplica::images_of_update(const Batch& batch) const {
-  const int replicas = config_->plan.replicas;
-  if (replicas == 1 || config_->strategy->replicas_in_sync(*config_->options, replicas) > 1) {
-    return batch.step_images;
-  }
-  return std::max(config::share_of(batch.step_images, assignment_.share, assignment_.shares), 1);
-}
-
 bool DrivenReplica::apply_gradients(std::optional<double> learning_rate) {
   expect(Stage::all_backward_done, "apply_gradients",
          "call it after backward of a step's last batch: where batch.last_of_step says so");
-  const kernels::OptimizerStep update = optimizer_step(learning_rate);
+  const kernels::OptimizerStep update = train::optimizer_step(
+      *config_->options, learning_rate.value_or(config_->schedule->learning_rate(step_)), loss_scale_.scale,
+      updates_);
   try {
     exchange_and_update(update);
   } catch (const Error&) {
@@ -213,19 +197,6 @@ bool DrivenReplica::own_gradients_are_bad() const {
 StepResult DrivenReplica::result() const {
   expect(Stage::begin, "result", "call it after apply_gradients");
   return result_;
-}
-
-kernels::OptimizerStep DrivenReplica::optimizer_step(std::optional<double> learning_rate) const {
-  const config::Options& options = *config_->options;
-  kernels::OptimizerStep step;
-  step.learning_rate = learning_rate.value_or(config_->schedule->learning_rate(step_));
-  step.momentum = options.momentum;
-  step.weight_decay = options.weight_decay > 0.0
-                          ? options.weight_decay
-                          : kernels::optimizers().at(options.optimizer).value.default_weight_decay;
-  step.gradient_unscale = 1.0 / loss_scale_.scale;
-  step.step = static_cast<long>(updates_ + 1);
-  return step;
 }
 
 void DrivenReplica::refuse(const char* what, bool own, double learning_rate) const {

@@ -67,8 +67,6 @@ class DrivenReplica final : public Replica {
 
   datasets::PipelineConfig pipeline_config() const;
   void expect(Stage stage, const char* call, const char* advice) const;
-  int images_of_update(const Batch& batch) const;
-  kernels::OptimizerStep optimizer_step(std::optional<double> learning_rate) const;
   void exchange_and_update(const kernels::OptimizerStep& update);
   backend::StepOutcome step_outcome() const;
   bool own_gradients_are_bad() const;

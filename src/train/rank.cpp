@@ -5,6 +5,7 @@
 
 #include "model/model.hpp"
 #include "train/batch_of.hpp"
+#include "train/rank_rules.hpp"
 #include "train/replica_config.hpp"
 
 namespace dtrain::train {
@@ -59,21 +60,10 @@ void Rank::build() {
 }
 
 datasets::PipelineConfig Rank::pipeline_config() const {
-  const config::Options& options = *config_->options;
-  datasets::PipelineConfig pipeline;
+  datasets::PipelineConfig pipeline = pipeline_of_rank(*config_, assignment_, rank_);
   pipeline.dataset = config_->data.train;
-  pipeline.seed = options.seed;
-  pipeline.shuffle = options.shuffle;
-  pipeline.global_batch = config_->plan.global_batch;
-  pipeline.keep_last = options.last_batch == config::LastBatch::keep;
-  pipeline.rank = assignment_.share;
-  pipeline.replicas = assignment_.shares;
-  pipeline.accumulate = options.accumulate;
-  pipeline.augment = options.augment;
   pipeline.content = assignment_.wants_input_gradient ? datasets::BatchContent::labels
                                                       : content_for(replica_->input_format());
-  pipeline.prefetch = options.prefetch;
-  if (!config_->plan.cores.empty()) pipeline.cores = config_->plan.cores[static_cast<std::size_t>(rank_)];
   return pipeline;
 }
 

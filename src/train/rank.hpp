@@ -95,10 +95,8 @@ class alignas(64) Rank {
   void enqueue_backward();
   void run_micro_step();
   void wait_for_device();
-  int images_of_update(const datasets::MicroBatch& micro) const;
   backend::StepOutcome step_outcome();
   bool own_gradients_finite();
-  kernels::OptimizerStep optimizer_step(double scale) const;
   void finish(bool applied);
   NotFinite not_finite(const char* what, bool own) const;
   void show(const measure::StepRecord& record) const;

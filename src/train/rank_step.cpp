@@ -3,6 +3,7 @@
 
 #include "train/batch_of.hpp"
 #include "train/rank.hpp"
+#include "train/rank_rules.hpp"
 
 // One step of a rank: its micro-steps, what is enqueued for each, and what became of it.
 namespace dtrain::train {
@@ -49,7 +50,8 @@ backend::BatchResult Rank::step_result() {
 // All micro-steps, and with the last of them the update.
 void Rank::compute_gradients(measure::StepRecord& record, double scale) {
   bool first = true;  // no image of this rank's yet
-  const kernels::OptimizerStep update = optimizer_step(scale);
+  const kernels::OptimizerStep update =
+      optimizer_step(*config_->options, config_->schedule->learning_rate(step_), scale, updates_);
   for (bool last = false; !last;) {
     poll();
     pass_.delayed = record.step_images == 0;
@@ -60,7 +62,8 @@ void Rank::compute_gradients(measure::StepRecord& record, double scale) {
     record.images += micro.count;
     pass_.micro.batch = batch_of(micro);
     pass_.micro.step_images = micro.step_images;
-    pass_.micro.gradient_scale = static_cast<float>(scale / images_of_update(micro));
+    pass_.micro.gradient_scale =
+        static_cast<float>(scale / images_of_update(*config_, assignment_, micro.step_images));
     pass_.micro.index = pass_.delayed ? 0 : pass_.micro.index + 1;
     pass_.micro.first = first;
     pass_.micro.last = last;
@@ -133,15 +136,6 @@ void Rank::enqueue_computation() {
   enqueue_backward();
 }
 
-// Gradients are divided by the images of all replicas that share the update.
-int Rank::images_of_update(const datasets::MicroBatch& micro) const {
-  const int replicas = config_->plan.replicas;
-  if (replicas == 1 || config_->strategy->replicas_in_sync(*config_->options, replicas) > 1) {
-    return micro.step_images;
-  }
-  return std::max(config::share_of(micro.step_images, assignment_.share, assignment_.shares), 1);
-}
-
 backend::StepOutcome Rank::step_outcome() {
   const auto elsewhere = strategy_->outcome();
   return elsewhere ? *elsewhere : replica_->outcome();
@@ -184,19 +178,6 @@ void Rank::wait_for_device() {
 bool Rank::own_gradients_finite() {
   const backend::StepOutcome outcome = step_outcome();
   return config_->strategy->communicates() ? outcome.own_finite : outcome.applied;
-}
-
-kernels::OptimizerStep Rank::optimizer_step(double scale) const {
-  const config::Options& options = *config_->options;
-  kernels::OptimizerStep step;
-  step.learning_rate = config_->schedule->learning_rate(step_);
-  step.momentum = options.momentum;
-  step.weight_decay = options.weight_decay > 0.0
-                          ? options.weight_decay
-                          : kernels::optimizers().at(options.optimizer).value.default_weight_decay;
-  step.gradient_unscale = 1.0 / scale;
-  step.step = static_cast<long>(updates_ + 1);
-  return step;
 }
 
 // Every rank saw the same sums, so all decide alike.
