@@ -11,6 +11,16 @@ GRACE = 12
 BITS = {"100mbit": 100e6, "1gbit": 1e9}
 AGREES = 0.15
 
+# Little to compute and much to send, so that the link is waited for and not the processor.
+HEAVY = """
+name = "heavy"
+layer = [
+  { type = "dense", name = "hidden", out_features = 256 },
+  { type = "relu" },
+  { type = "dense", name = "scores", out_features = 10 },
+]
+"""
+
 
 def setUpModule():
     skip_module(hosts.missing())
@@ -18,6 +28,10 @@ def setUpModule():
 
 
 class NetnsTest(JobTest):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "heavy.toml").write_text(HEAVY)
+
     def make_hosts(self, count, rate):
         made = hosts.Hosts(count, rate)
         self.addCleanup(made.remove)
@@ -73,10 +87,10 @@ class Rate(NetnsTest):
         self.fail(f"communication took {seen} of what the link takes")
 
     def test_two_hosts_at_100_mbit(self):
-        self.expect_link_time(2, "100mbit", "cnn")
+        self.expect_link_time(2, "100mbit", "heavy.toml")
 
     def test_four_hosts_at_100_mbit(self):
-        self.expect_link_time(4, "100mbit", "cnn")
+        self.expect_link_time(4, "100mbit", "heavy.toml")
 
     def test_two_hosts_at_1_gbit(self):
         self.expect_link_time(2, "1gbit", "resnet9")
@@ -85,7 +99,7 @@ class Rate(NetnsTest):
         made = self.make_hosts(2, "100mbit")
         seen = []
         for _ in range(3):
-            (whole, half), _ = self.measure(made, "cnn", "--compress", "fp16")
+            (whole, half), _ = self.measure(made, "heavy.toml", "--compress", "fp16")
             self.assertEqual(whole["id"], half["id"] + "-exact")
             self.assertAlmostEqual(sent_bytes_a_step(half) / sent_bytes_a_step(whole), 0.5, delta=0.01)
             seen.append(communication_seconds(half) / communication_seconds(whole))

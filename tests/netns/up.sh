@@ -16,7 +16,7 @@ switch=$name-switch
 
 # As little as the rate allows may pass at once, so that small tensors meet the link's rate too.
 case $rate in
-  *gbit) burst=128kb ;;
+  *gbit | [2-9][0-9][0-9]mbit) burst=128kb ;;
   *) burst=16kb ;;
 esac
 
