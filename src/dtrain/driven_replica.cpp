@@ -14,18 +14,6 @@ namespace {
 
 constexpr int slot = 0;  // one micro-batch in flight
 
-datasets::BatchContent content_for(backend::InputFormat format) {
-  switch (format) {
-    case backend::InputFormat::nchw:
-      return datasets::BatchContent::nchw;
-    case backend::InputFormat::bytes:
-      return datasets::BatchContent::bytes;
-    case backend::InputFormat::records:
-      break;  // of one data set alone, and a loop may have several
-  }
-  throw std::logic_error("an input format without a batch content");
-}
-
 }  // namespace
 
 void DrivenReplica::Buckets::open(strategy::RankStrategy& strategy, bool at_once) {
@@ -67,20 +55,12 @@ void DrivenReplica::build() {
 }
 
 void DrivenReplica::join(comm::LocalGroup* group, std::shared_ptr<strategy::Shared> shared) {
-  if (group != nullptr) {
-    communicator_ = group->join(rank_, replica_->stream());
-    communicator_->register_buffer(replica_->gradients());
-  }
-  strategy::RankContext context;
-  context.rank = rank_;
-  context.replicas = config_->plan.replicas;
+  communicator_ = train::join_group(group, rank_, *replica_);
+  strategy::RankContext context = train::context_of_rank(*config_, rank_);
   context.replica = replica_.get();
   context.communicator = communicator_.get();
-  context.options = config_->options;
   context.shared = std::move(shared);
   context.assignment = &assignment_;
-  context.timeout = config_->options->timeout;
-  context.loss_scaling = loss_scaling_;
   strategy_ = config_->strategy->attach(context);
   if (strategy_->computes() || replica_->fused()) {
     throw usage_error(
@@ -104,7 +84,7 @@ void DrivenReplica::abort(const std::string& reason) {
 
 datasets::PipelineConfig DrivenReplica::pipeline_config() const {
   datasets::PipelineConfig pipeline = train::pipeline_of_rank(*config_, assignment_, rank_);
-  pipeline.content = content_for(replica_->input_format());
+  pipeline.content = train::content_for(replica_->input_format());
   return pipeline;
 }
 

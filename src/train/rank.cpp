@@ -9,23 +9,8 @@
 #include "train/replica_config.hpp"
 
 namespace dtrain::train {
-namespace {
 
 using config::Phase;
-
-datasets::BatchContent content_for(backend::InputFormat format) {
-  switch (format) {
-    case backend::InputFormat::nchw:
-      return datasets::BatchContent::nchw;
-    case backend::InputFormat::bytes:
-      return datasets::BatchContent::bytes;
-    case backend::InputFormat::records:
-      return datasets::BatchContent::records;
-  }
-  throw std::logic_error("an input format without a batch content");
-}
-
-}  // namespace
 
 Rank::Rank(const WorldConfig& config, const FailureLog& failures, int rank)
     : config_(&config),
@@ -68,21 +53,13 @@ datasets::PipelineConfig Rank::pipeline_config() const {
 }
 
 void Rank::join(comm::LocalGroup* group, std::shared_ptr<strategy::Shared> shared) {
-  if (group != nullptr) {
-    communicator_ = group->join(rank_, replica_->stream());
-    communicator_->register_buffer(replica_->gradients());
-  }
-  strategy::RankContext context;
-  context.rank = rank_;
-  context.replicas = config_->plan.replicas;
+  communicator_ = join_group(group, rank_, *replica_);
+  strategy::RankContext context = context_of_rank(*config_, rank_);
   context.replica = replica_.get();
   context.communicator = communicator_.get();
-  context.options = config_->options;
   context.shared = std::move(shared);
   context.assignment = &assignment_;
   context.clock = &*stamps_;
-  context.timeout = config_->options->timeout;
-  context.loss_scaling = loss_scaling_;
   strategy_ = config_->strategy->attach(context);
   stamps_->set_synchronizes_last(strategy_->synchronizes_last());
   stamps_->set_arrives(strategy_->arrives());

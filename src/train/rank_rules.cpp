@@ -1,6 +1,7 @@
 #include "train/rank_rules.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace dtrain::train {
 
@@ -19,6 +20,35 @@ datasets::PipelineConfig pipeline_of_rank(const WorldConfig& world, const strate
   pipeline.prefetch = options.prefetch;
   if (!world.plan.cores.empty()) pipeline.cores = world.plan.cores[static_cast<std::size_t>(rank)];
   return pipeline;
+}
+
+datasets::BatchContent content_for(backend::InputFormat format) {
+  switch (format) {
+    case backend::InputFormat::nchw:
+      return datasets::BatchContent::nchw;
+    case backend::InputFormat::bytes:
+      return datasets::BatchContent::bytes;
+    case backend::InputFormat::records:
+      return datasets::BatchContent::records;
+  }
+  throw std::logic_error("an input format without a batch content");
+}
+
+std::unique_ptr<comm::Communicator> join_group(comm::LocalGroup* group, int rank, backend::Replica& replica) {
+  if (group == nullptr) return nullptr;
+  auto communicator = group->join(rank, replica.stream());
+  communicator->register_buffer(replica.gradients());
+  return communicator;
+}
+
+strategy::RankContext context_of_rank(const WorldConfig& world, int rank) {
+  strategy::RankContext context;
+  context.rank = rank;
+  context.replicas = world.plan.replicas;
+  context.options = world.options;
+  context.timeout = world.options->timeout;
+  context.loss_scaling = world.options->precision == config::Precision::fp16;
+  return context;
 }
 
 int images_of_update(const WorldConfig& world, const strategy::Assignment& assignment, int step_images) {

@@ -6,9 +6,12 @@
 #include "comm/nccl/group.hpp"
 
 // The one function that the module shows.
-namespace dtrain::backend::cuda {
+namespace dtrain::cuda_module {
 
 namespace {
+
+using backend::ModuleGroupMaker;
+using backend::ModuleTable;
 
 ModuleGroupMaker find_communicator(const char* name) {
   const std::string_view wanted = name;
@@ -20,12 +23,12 @@ ModuleGroupMaker find_communicator(const char* name) {
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const ModuleTable* dtrain_cuda_module() {
-  static const ModuleTable table = {.abi = module_abi,
-                                    .interface_id = interface_id(),
-                                    .make_backend = &make_cuda_backend,
+  static const ModuleTable table = {.abi = backend::module_abi,
+                                    .interface_id = backend::interface_id(),
+                                    .make_backend = &backend::cuda::make_cuda_backend,
                                     .find_communicator = &find_communicator,
                                     .redirect_log = &redirect_log};
   return &table;
 }
 
-}  // namespace dtrain::backend::cuda
+}  // namespace dtrain::cuda_module
