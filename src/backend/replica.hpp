@@ -191,6 +191,8 @@ class Replica {
   virtual void import_weights(std::span<const float> canonical) = 0;
   virtual void export_weights(std::span<float> canonical) = 0;
   virtual void export_gradients(std::span<float> canonical) = 0;
+  // Whether all devices that it drives hold the same weights, bit for bit.
+  virtual bool devices_agree() { return true; }
 
   // Optimizer state in the same order; index as in optimizer_state(). Here it is lent the weights' place,
   // which every backend can put in order; a backend may know a shorter way.

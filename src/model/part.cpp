@@ -13,6 +13,12 @@ std::vector<float> take_part(std::span<const float> whole, const std::vector<Pie
   return part;
 }
 
+void lay_over(std::span<const float> part, const std::vector<Piece>& pieces, std::span<float> whole) {
+  for (const Piece& piece : pieces) {
+    std::ranges::copy(part.subspan(piece.part_offset, piece.size), whole.data() + piece.whole_offset);
+  }
+}
+
 void put_part(std::span<const float> part, const std::vector<Piece>& pieces, std::span<float> whole) {
   for (const Piece& piece : pieces) {
     if (!piece.given) continue;

@@ -28,5 +28,7 @@ std::vector<float> take_part(std::span<const float> whole, const std::vector<Pie
                              std::size_t size);
 // Puts what this part gives where it belongs in the whole.
 void put_part(std::span<const float> part, const std::vector<Piece>& pieces, std::span<float> whole);
+// The same with all that this part holds: the whole as its rank has it.
+void lay_over(std::span<const float> part, const std::vector<Piece>& pieces, std::span<float> whole);
 
 }  // namespace dtrain::model

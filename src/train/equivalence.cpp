@@ -30,22 +30,57 @@ Trace trace(const WorldConfig& config, int steps) {
   return trace;
 }
 
-// The largest difference within a tensor, in units of the tensor's largest magnitude; of all tensors, the
-// worst. Infinite when there is nothing to compare: all values zero, or one not a number.
+// Batch norm takes away what the bias of the layer before it adds, so that its true gradient is zero and what
+// is there is rounding.
+bool is_cancelled(const model::Model& model, const model::Parameter& parameter) {
+  const auto layer = static_cast<std::size_t>(parameter.layer);
+  const bool is_bias =
+      parameter.dims.size() == 1 && !std::holds_alternative<model::BatchNorm>(model.layers[layer].operation);
+  if (!is_bias) return false;
+  bool read = false;
+  for (const model::Layer& reader : model.layers) {
+    if (std::ranges::find(reader.inputs, parameter.layer) == reader.inputs.end()) continue;
+    if (!std::holds_alternative<model::BatchNorm>(reader.operation)) return false;
+    read = true;
+  }
+  return read;
+}
+
+double largest_magnitude(std::span<const float> values) {
+  double largest = 0.0;
+  for (const float value : values) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  return largest;
+}
+
+// What a difference within a tensor is measured in: the tensor's largest magnitude; that of its layer, where
+// the tensor has none of its own.
+double unit_of(const model::Model& model, const model::Parameter& parameter, std::span<const float> values) {
+  const auto largest = [&](const model::Parameter& of) {
+    return largest_magnitude(values.subspan(of.offset, of.size));
+  };
+  double unit = largest(parameter);
+  if (!is_cancelled(model, parameter)) return unit;
+  for (const model::Parameter& other : model.parameters) {
+    if (other.layer == parameter.layer) unit = std::max(unit, largest(other));
+  }
+  return unit;
+}
+
+// The largest difference within a tensor, in its unit; of all tensors, the worst. Infinite when there is
+// nothing to compare: all values zero, or one not a number.
 double tensor_difference(const model::Model& model, const std::vector<float>& one,
                          const std::vector<float>& other) {
   double worst = 0.0;
   bool alive = false;
   for (const auto& parameter : model.parameters) {
-    double largest = 0.0;
     double difference = 0.0;
     for (std::size_t i = parameter.offset; i < parameter.offset + parameter.size; ++i) {
       if (!std::isfinite(one[i]) || !std::isfinite(other[i])) return infinity;
-      largest = std::max(largest, std::abs(static_cast<double>(one[i])));
       difference = std::max(difference, std::abs(static_cast<double>(one[i]) - other[i]));
     }
-    if (difference > 0.0) worst = std::max(worst, largest > 0.0 ? difference / largest : infinity);
-    alive = alive || largest > 0.0;
+    const double unit = unit_of(model, parameter, one);
+    if (difference > 0.0) worst = std::max(worst, unit > 0.0 ? difference / unit : infinity);
+    alive = alive || unit > 0.0;
   }
   return alive ? worst : infinity;
 }

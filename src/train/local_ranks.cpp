@@ -172,6 +172,7 @@ class LocalRanks::Impl {
       Hash hash;
       hash.add(std::span<const float>(rank.weights()));
       description.weights_hash = hash.hex();
+      description.devices_agree = rank.replica().devices_agree();
     });
     return ranks;
   }

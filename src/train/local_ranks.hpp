@@ -26,7 +26,8 @@ struct LocalStretch {
 
 struct RankDescription {
   backend::MemoryUse memory;
-  std::string weights_hash;
+  std::string weights_hash;   // of the whole model, as far as this rank has it
+  bool devices_agree = true;  // all that it drives hold the same weights
 };
 
 // The ranks of a run that live in this process, each on a thread of its own that is pinned to the replica's

@@ -55,6 +55,8 @@ void Rank::collect_state() {
   const std::size_t parameters = config_->model->parameter_count;
   WholeState whole;
   whole.weights = join_parts(own.weights, part.parameters, parameters);
+  // What several ranks hold is to be the same everywhere, and their hashes tell.
+  model::lay_over(own.weights, part.parameters, whole.weights);
   whole.gradients = join_parts(own.gradients, part.parameters, parameters);
   for (const auto& state : own.optimizer) {
     whole.optimizer.push_back(join_parts(state, part.parameters, parameters));

@@ -22,7 +22,7 @@ std::vector<std::vector<measure::StepRecord>> unpack_records(const std::string& 
 std::string pack_descriptions(const std::vector<RankDescription>& ranks) {
   ByteWriter bytes;
   bytes.put(ranks.size());
-  for (const auto& rank : ranks) bytes.put(rank.memory).put(rank.weights_hash);
+  for (const auto& rank : ranks) bytes.put(rank.memory).put(rank.weights_hash).put(rank.devices_agree);
   return bytes.bytes();
 }
 
@@ -34,6 +34,7 @@ std::vector<RankDescription> unpack_descriptions(const std::string& bytes) {
     RankDescription rank;
     rank.memory = reader.get<backend::MemoryUse>();
     rank.weights_hash = reader.get<std::string>();
+    rank.devices_agree = reader.get<bool>();
     ranks.push_back(rank);
   }
   return ranks;

@@ -122,7 +122,6 @@ class World::Impl {
   void describe(measure::RunSamples& samples) {
     const auto ranks = descriptions(true);
     samples.stamp_seconds = local_->stamp_seconds();
-    samples.rank_memory.clear();  // of the round before
     samples.rank_memory.clear();  // this is asked for after every round
     for (const auto& rank : ranks) {
       samples.replica_bytes = std::max(samples.replica_bytes, rank.memory.allocated);
@@ -135,8 +134,9 @@ class World::Impl {
                                      .activations = rank.memory.activations});
     }
     samples.weights_hash = ranks[0].weights_hash;
-    samples.weights_agree = std::ranges::all_of(
-        ranks, [&](const auto& rank) { return rank.weights_hash == ranks[0].weights_hash; });
+    samples.weights_agree = std::ranges::all_of(ranks, [&](const auto& rank) {
+      return rank.devices_agree && rank.weights_hash == ranks[0].weights_hash;
+    });
     samples.stamps_per_step = local_->stamps_per_step();
     samples.losses = losses_;
     samples.bytes_sent = in_measured_steps(bytes_sent_, samples);
@@ -325,7 +325,10 @@ std::vector<float> World::gradients(int rank) {
 
 std::vector<std::string> World::weight_hashes() {
   std::vector<std::string> hashes;
-  for (const auto& rank : impl_->descriptions(true)) hashes.push_back(rank.weights_hash);
+  for (const auto& rank : impl_->descriptions(true)) {
+    hashes.push_back(rank.weights_hash);
+    if (!rank.devices_agree) hashes.push_back(rank.weights_hash + " on its first device alone");
+  }
   return hashes;
 }
 

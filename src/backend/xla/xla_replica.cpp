@@ -1,6 +1,7 @@
 #include "backend/xla/xla_replica.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <numeric>
 
@@ -60,6 +61,18 @@ void XlaReplica::import_weights(std::span<const float> canonical) {
 void XlaReplica::export_weights(std::span<float> canonical) {
   held_.export_from(0, Group::weights, 0, canonical);
 }
+
+bool XlaReplica::devices_agree() {
+  std::vector<float> first(model_->parameter_count);
+  std::vector<float> other(first.size());
+  held_.export_from(0, Group::weights, 0, first);
+  for (int d = 1; d < target_.replicas; ++d) {
+    held_.export_from(d, Group::weights, 0, other);
+    if (std::memcmp(first.data(), other.data(), first.size() * sizeof(float)) != 0) return false;
+  }
+  return true;
+}
+
 void XlaReplica::import_optimizer_state(int index, std::span<const float> canonical) {
   held_.import(Group::states, index, canonical);
 }

@@ -43,6 +43,7 @@ class XlaReplica final : public Replica {
   void export_statistics(std::span<float> values) override;  // the first device's
   void import_weights(std::span<const float> canonical) override;
   void export_weights(std::span<float> canonical) override;
+  bool devices_agree() override;
   void export_gradients(std::span<float> canonical) override;
   void import_optimizer_state(int index, std::span<const float> canonical) override;
   void export_optimizer_state(int index, std::span<float> canonical) override;
