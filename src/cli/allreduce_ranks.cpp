@@ -119,7 +119,7 @@ AllreduceResult measure_allreduce(const AllreduceConfig& config, cluster::Member
 AllreduceResult measure_allreduce(const AllreduceConfig& config) {
   config::Options options = config.job;
   options.timeout = config.timeout;
-  const auto place = config::read_launch_environment(config::process_environment(), options.cluster, true);
+  const auto place = config::read_launch_environment(config::process_environment(), options.cluster);
   if (place.alone()) return measure_allreduce(config, nullptr);
   const auto member = join_job(place, options);
   auto result = [&] {

@@ -69,7 +69,7 @@ Choice choose_device() {
 
 std::string describe_launch() {
   try {
-    const auto launch = config::read_launch_environment(config::process_environment(), {}, true);
+    const auto launch = config::read_launch_environment(config::process_environment(), {});
     return launch.source == "none"
                ? "none"
                : fmt::format("{}, rank {} of {}", launch.source, launch.rank, launch.world);
@@ -80,7 +80,7 @@ std::string describe_launch() {
 
 std::vector<std::string> launch_notes() {
   try {
-    return config::read_launch_environment(config::process_environment(), {}, true).notes;
+    return config::read_launch_environment(config::process_environment(), {}).notes;
   } catch (const Error&) {
     return {};
   }

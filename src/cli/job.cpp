@@ -113,10 +113,20 @@ std::shared_ptr<cluster::Member> join_job(const config::LaunchEnvironment& place
   return cluster::join(config);
 }
 
+// Empty for a strategy that spans workers itself.
+std::vector<std::string> spanning_instead_of(const strategy::Strategy& strategy) {
+  std::vector<std::string> names;
+  if (strategy.spans_workers()) return names;
+  for (const auto& name : strategy::strategies().names()) {
+    if (strategy::strategies().at(name).value->spans_workers()) names.push_back(name);
+  }
+  return names;
+}
+
 Job open_job(const config::Options& options, const strategy::Strategy& strategy) {
   Job job;
   job.place = config::read_launch_environment(config::process_environment(), options.cluster,
-                                              strategy.spans_workers());
+                                              spanning_instead_of(strategy));
   if (job.place.alone() || job.place.evaluator) return job;
   job.member = join_job(job.place, options);
   if (!job.follows()) job.leader = std::make_shared<train::Leader>(*job.member);

@@ -30,19 +30,30 @@ constexpr int prefetches[] = {0, 1, 2, 4};
 
 const config::RunPlan& largest_run(const Session& session) { return session.plan.runs.back(); }
 
-bool sums_gradients(const Session& session) {
+strategy::Assignment assignment_with(const Session& session, const Options& options) {
   const config::RunPlan& run = largest_run(session);
-  return run.replicas > 1 && session.options.sync_every == 1 &&
-         strategy::strategies().at(run.strategy).value->uses_collective();
+  return strategy::strategies()
+      .at(run.strategy)
+      .value->assign({.model = session.model.get(), .options = &options, .plan = &run, .rank = 0});
+}
+
+// Replicas that take images of their own, and not devices that share a model.
+bool sums_gradients(const Session& session) {
+  return strategy::strategies().at(largest_run(session).strategy).value->uses_collective() &&
+         session.options.sync_every == 1 && assignment_with(session, session.options).shares > 1;
 }
 
 // Of the canonical order of weights; a backend's padding seldom moves a border.
-std::size_t buckets_of(const model::Model& model, double megabytes) {
+std::size_t buckets_of(const Session& session, double megabytes) {
+  const model::Model& model = *session.model;
   std::vector<backend::Slot> slots;
   for (const auto& parameter : model.parameters) {
     slots.push_back({static_cast<int>(slots.size()), {parameter.offset, parameter.size}});
   }
-  const auto bytes = static_cast<std::size_t>(megabytes * 1e6);
+  Options options = session.options;
+  options.bucket_mb = megabytes;
+  const std::size_t of_strategy = assignment_with(session, options).bucket_bytes;
+  const auto bytes = of_strategy > 0 ? of_strategy : static_cast<std::size_t>(megabytes * 1e6);
   return backend::plan_buckets(model, slots, model.parameter_count, bytes).buckets.size();
 }
 
@@ -55,11 +66,11 @@ double rounded_up(double megabytes) {
 // Sizes that cut the gradients into other numbers of buckets than the session's.
 std::vector<double> other_bucket_sizes(const Session& session) {
   const double all = static_cast<double>(session.model->parameter_count * sizeof(float)) / 1e6;
-  std::set<std::size_t> seen{buckets_of(*session.model, session.options.bucket_mb)};
+  std::set<std::size_t> seen{buckets_of(session, session.options.bucket_mb)};
   std::vector<double> sizes;
   for (const double share : shares_of_gradients) {
     const double size = rounded_up(share * all);
-    if (seen.insert(buckets_of(*session.model, size)).second) sizes.push_back(size);
+    if (seen.insert(buckets_of(session, size)).second) sizes.push_back(size);
   }
   return sizes;
 }
@@ -166,7 +177,7 @@ std::vector<TuneCandidate> tune_candidates(const Session& session, const std::se
     if (choices[overlap_choice] == 0) return true;
     Options options = session.options;
     candidate_of(dimensions, choices).set(options);
-    return buckets_of(*session.model, options.bucket_mb) > 1;
+    return buckets_of(session, options.bucket_mb) > 1;
   };
   std::vector<TuneCandidate> candidates;
   for (const auto& choices : tune::arrange(sizes, session.options.seed, means_something)) {

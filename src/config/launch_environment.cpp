@@ -11,8 +11,6 @@ namespace dtrain::config {
 
 namespace {
 
-constexpr const char* spanning_strategies = "multi-worker and parameter-server";
-
 // SLURM often starts one task a node, and another launcher the processes on it.
 bool nested_in_slurm(const LaunchEnvironment& inner, const LaunchEnvironment& outer) {
   if (outer.source != "SLURM" || inner.world % outer.world != 0) return false;
@@ -110,7 +108,8 @@ void require_rendezvous(const LaunchEnvironment& found, const Claim& used) {
                     "set MASTER_ADDR and MASTER_PORT, or give --rendezvous host:port");
 }
 
-void require_spanning(const LaunchEnvironment& found, const Claim& used) {
+[[noreturn]] void refuse_workers(const LaunchEnvironment& found, const Claim& used,
+                                 const std::vector<std::string>& spanning) {
   const std::string servers =
       found.servers() > 0 ? fmt::format(" and {} parameter servers", found.servers()) : "";
   throw usage_error(
@@ -119,7 +118,7 @@ void require_spanning(const LaunchEnvironment& found, const Claim& used) {
       fmt::format(
           "start one process and ask for --replicas N, unset the variables of {}, or use a strategy that "
           "spans workers: {}",
-          found.source, spanning_strategies));
+          found.source, join(spanning, ", ")));
 }
 
 }  // namespace
@@ -141,7 +140,7 @@ EnvironmentLookup process_environment() {
 }
 
 LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, const ClusterFlags& flags,
-                                          bool strategy_spans_workers) {
+                                          const std::vector<std::string>& spanning) {
   std::vector<std::string> notes;
   const Traces traces{lookup, flags, notes};
   const auto claims = read_claims(traces);
@@ -152,7 +151,7 @@ LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, const
     require_agreement(claims);
     found = merge(claims);
     const Claim& used = claims.front();
-    if (found.world > 1 && !strategy_spans_workers) require_spanning(found, used);
+    if (found.world > 1 && !spanning.empty()) refuse_workers(found, used, spanning);
     apply_rendezvous(found, flags.rendezvous);
     require_rendezvous(found, used);
     notes.push_back(fmt::format("{}: rank {} of {}{}", used.variables, found.rank, found.world,

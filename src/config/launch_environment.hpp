@@ -49,9 +49,10 @@ EnvironmentLookup process_environment();
 
 // Reads flags, TF_CONFIG and the variables of torchrun, Open MPI, PMI and SLURM, in this order of precedence.
 // Usage error when one is malformed, when two disagree and no launcher was chosen, or when several workers
-// are described but the strategy runs on one machine only.
+// are described but the strategy runs on one machine only; `spanning` are those to use instead, empty where
+// it does span workers.
 LaunchEnvironment read_launch_environment(const EnvironmentLookup& lookup, const ClusterFlags& flags,
-                                          bool strategy_spans_workers);
+                                          const std::vector<std::string>& spanning = {});
 
 // The variables a result file may record: devices, threads, launchers. Never the whole environment, which
 // holds secrets.

@@ -11,7 +11,11 @@ const measure::RunSamples* largest_measured(const Result& result, std::size_t& i
   const measure::RunSamples* found = nullptr;
   for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
     const auto& run = result.samples.runs[i];
-    if (run.rounds.empty() || (found != nullptr && run.plan.replicas < found->plan.replicas)) continue;
+    if (run.rounds.empty()) continue;
+    const auto order = [&](const measure::RunSamples& of, std::size_t at) {
+      return std::pair(of.plan.replicas, summary_of(result, at).images_per_second.median);
+    };
+    if (found != nullptr && order(run, i) < order(*found, index)) continue;
     found = &run;
     index = i;
   }
@@ -64,8 +68,8 @@ std::string measuring_line(const Result& result) {
   const auto* run = largest_measured(result, index);
   if (run == nullptr || run->stamps_per_step == 0) return {};
   const double cost = summary_of(result, index).measuring_share * 100;
-  return fmt::format("{} % of a step at N = {} ({} a rank, {:.0f} ns each)",
-                     cost < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", cost), run->plan.replicas,
+  return fmt::format("{} % of a step at {} ({} a rank, {:.0f} ns each)",
+                     cost < 0.001 ? "less than 0.001" : fmt::format("{:.3f}", cost), run->plan.id,
                      count(run->stamps_per_step, "stamp"), run->stamp_seconds * 1e9);
 }
 

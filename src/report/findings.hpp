@@ -8,7 +8,7 @@
 // What the console, Markdown and HTML reports say in sentences.
 namespace dtrain::report {
 
-// The measured run of most replicas, and its index; null where none was measured.
+// The measured run of most replicas, the fastest of them, and its index; null where none was measured.
 const measure::RunSamples* largest_measured(const Result& result, std::size_t& index);
 
 std::vector<std::string> straggler_lines(const Result& result);

@@ -23,7 +23,7 @@ std::string roofline(const Result& result) {
     parts.push_back(fmt::format("at least {:.3g} GB/s of memory traffic, {} of the bandwidth",
                                 s.model_bytes_per_second / 1e9, percent(*s.bandwidth_share * 100)));
   }
-  return parts.empty() ? std::string() : fmt::format("{} at N = {}", join(parts, "; "), run->plan.replicas);
+  return parts.empty() ? std::string() : fmt::format("{} at {}", join(parts, "; "), run->plan.id);
 }
 
 // Of a GPU: a CPU replica has no memory of its own to hold.

@@ -228,11 +228,12 @@ class LocalRanks::Impl {
                                 .progress = [progress = progress_] { return progress->load(); }});
     const std::size_t bucket = std::min(static_cast<std::size_t>(options.bucket_mb * 1e6),
                                         ranks_[0].replica().gradients().size_bytes());
-    exchange_ = fmt::format("; a bucket of {} goes by {}: {}{}", format_bytes(static_cast<double>(bucket)),
-                            config_.communicator, exchange->describe_all_reduce(bucket),
-                            std::ssize(process_of) > std::ssize(members)
-                                ? ", after the replicas of each process were summed"
-                                : "");
+    if (ranks_[0].share().second > 1)
+      exchange_ = fmt::format("; a bucket of {} goes by {}: {}{}", format_bytes(static_cast<double>(bucket)),
+                              config_.communicator, exchange->describe_all_reduce(bucket),
+                              std::ssize(process_of) > std::ssize(members)
+                                  ? ", after the replicas of each process were summed"
+                                  : "");
     return comm::make_spanning_group(
         std::move(exchange),
         {.process_of = process_of,

@@ -22,7 +22,7 @@ LaunchEnvironment read(const Variables& variables, const ClusterFlags& flags = {
     if (found == variables.end()) return std::nullopt;
     return found->second;
   };
-  return read_launch_environment(lookup, flags, true);
+  return read_launch_environment(lookup, flags);
 }
 
 void expect_refused(const Variables& variables, const ClusterFlags& flags,
