@@ -150,6 +150,7 @@ std::vector<Difference> run_differences(const Result& base, const measure::RunSa
   out.add_number(id + ": replicas", a.plan.replicas, b.plan.replicas);
   out.add_number(id + ": global_batch", a.plan.global_batch, b.plan.global_batch);
   out.add(id + ": strategy", a.plan.strategy, b.plan.strategy, Kind::configured);
+  out.add(id + ": division of the model", a.division, b.division, Kind::configured);
   out.add_number(id + ": simulated", a.plan.simulated, b.plan.simulated);
   collect_losses(base, a, next, b, out);
   return out.take();

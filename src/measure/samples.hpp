@@ -105,6 +105,7 @@ struct RunSamples {
   std::size_t replica_peak_bytes = 0;   // most that a replica held from its device
   std::vector<RankMemory> rank_memory;  // by rank
   std::vector<Fact> facts;              // of the strategy
+  std::string division;                 // of the model over ranks, by the strategy's own choice
   std::string weights_hash;             // of rank 0's weights after the last step
   bool weights_agree = true;            // all ranks had that hash
   double stamp_seconds = 0.0;           // cost of one stamp, measured

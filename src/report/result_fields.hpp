@@ -227,6 +227,7 @@ void samples_fields(A& a, T& run) {
         entry.value("meaning", fact.meaning);
       },
       Need::optional);
+  a.value("division", run.division, Need::optional);
   a.value("weights_hash", run.weights_hash, Need::optional);
   a.value("weights_agree", run.weights_agree, Need::optional);
   a.value("skipped_steps", run.skipped_steps, Need::optional);

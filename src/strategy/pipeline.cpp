@@ -71,6 +71,7 @@ class Pipeline final : public Synchronous {
   }
 
   Assignment assign(const AssignmentContext& context) const override { return assign_stage(context); }
+  std::string division(const AssignmentContext& context) const override { return pipeline_division(context); }
   std::vector<measure::Fact> facts(const AssignmentContext& context,
                                    const measure::RunSamples& samples) const override {
     return pipeline_facts(context, samples);

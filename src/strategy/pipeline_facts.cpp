@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/text.hpp"
 #include "strategy/pipeline_plan.hpp"
 #include "strategy/pipeline_schedule.hpp"
 
@@ -69,6 +70,15 @@ void add_activations(Facts& facts, const PipelineShape& shape, const measure::Ru
 }
 
 }  // namespace
+
+std::string pipeline_division(const AssignmentContext& context) {
+  const int stages = pipeline_shape(*context.options, context.plan->replicas).stages;
+  std::vector<std::string> begins;
+  for (const auto& cut : pipeline_cuts(*context.options, *context.model, stages)) {
+    begins.push_back(model::name_of(*context.model, cut));
+  }
+  return begins.empty() ? std::string() : "cut at " + join(begins, ", ");
+}
 
 std::vector<measure::Fact> pipeline_facts(const AssignmentContext& context,
                                           const measure::RunSamples& samples) {

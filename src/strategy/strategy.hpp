@@ -165,6 +165,8 @@ class Strategy {
   virtual void check(const config::Options&) const {}
   // Replicas whose gradients are combined in one update; 1 for asynchronous strategies.
   virtual Assignment assign(const AssignmentContext& context) const;
+  // How it divides the model over ranks, where that is a choice of its own: "cut at conv2:48".
+  virtual std::string division(const AssignmentContext&) const { return {}; }
   // One rank, on one thread, drives all devices of the run.
   virtual bool one_loop() const { return false; }
   // What is worth knowing of a run beside what every strategy has; `samples` holds all but these.

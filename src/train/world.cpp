@@ -146,8 +146,10 @@ class World::Impl {
       samples.staleness = staleness_;
     }
     samples.dropped_gradients = dropped_;
-    samples.facts = config().strategy->facts(
-        {.model = config().model.get(), .options = config().options, .plan = &config().plan}, samples);
+    const strategy::AssignmentContext context = {
+        .model = config().model.get(), .options = config().options, .plan = &config().plan};
+    samples.division = config().strategy->division(context);
+    samples.facts = config().strategy->facts(context, samples);
     add_notes(samples);
   }
 

@@ -288,6 +288,7 @@ TEST(PipelineWorld, TellsOfStagesBubbleAndActivations) {
   EXPECT_NEAR(value("stage_0_share") + value("stage_1_share"), 1.0, 1e-12);
   EXPECT_GE(value("stage_imbalance"), 1.0);
   EXPECT_THAT(samples.facts, Contains(Field(&measure::Fact::meaning, HasSubstr("begins at conv2:16"))));
+  EXPECT_EQ(samples.division, "cut at conv2:16");
   ASSERT_EQ(samples.rank_memory.size(), 2U);
   EXPECT_EQ(value("stage_0_activation_bytes"), static_cast<double>(samples.rank_memory[0].activations));
   EXPECT_GT(value("stage_1_activation_bytes"), 0.0);
