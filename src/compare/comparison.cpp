@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "compare/finding.hpp"
+#include "compare/pairing.hpp"
 
 namespace dtrain::compare {
 
@@ -13,52 +14,6 @@ namespace {
 using report::Result;
 using stats::Verdict;
 
-std::optional<std::size_t> find_run(const Result& result, const config::RunPlan& plan) {
-  const auto& runs = result.samples.runs;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (runs[i].plan.id == plan.id) return i;
-  }
-  // Another strategy's, or another tool's, run of as many replicas.
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const config::RunPlan& other = runs[i].plan;
-    if (other.strategy != plan.strategy && other.base == plan.base && other.replicas == plan.replicas &&
-        other.exact == plan.exact) {
-      return i;
-    }
-  }
-  return std::nullopt;
-}
-
-// Where one result of a side lacks the run, there is none.
-std::optional<std::vector<std::size_t>> find_runs(const Side& side, const config::RunPlan& plan) {
-  std::vector<std::size_t> found;
-  for (const auto& result : side.results) {
-    const auto run = find_run(result, plan);
-    if (!run) return std::nullopt;
-    found.push_back(*run);
-  }
-  return found;
-}
-
-std::vector<Configuration> pair_up(Comparison& comparison) {
-  const Side& base = comparison.base;
-  const Side& next = comparison.next;
-  std::vector<Configuration> pairs;
-  for (const auto& run : base.results.front().samples.runs) {
-    const auto mine = find_runs(base, run.plan);
-    const auto theirs = find_runs(next, run.plan);
-    if (mine && theirs) {
-      pairs.push_back({run.plan.id, *mine, *theirs});
-    } else {
-      comparison.missing.push_back(run.plan.id);
-    }
-  }
-  for (const auto& run : next.results.front().samples.runs) {
-    if (!find_runs(base, run.plan)) comparison.added.push_back(run.plan.id);
-  }
-  return pairs;
-}
-
 void add(std::vector<Difference>& all, std::vector<Difference> more) {
   for (auto& difference : more) {
     if (std::ranges::find(all, difference.key, &Difference::key) == all.end())
@@ -66,13 +21,29 @@ void add(std::vector<Difference>& all, std::vector<Difference> more) {
   }
 }
 
-// Results of one side are runs of the same thing.
-void check_within(const Side& side, std::vector<Difference>& out) {
+std::string run_ids(const Result& result) {
+  std::vector<std::string> ids;
+  for (const auto& run : result.samples.runs) ids.push_back(run.plan.id);
+  return join(ids, " ");
+}
+
+// Results of one side are runs of the same thing, each of them.
+void check_within(const Side& side, const std::vector<Configuration>& pairs,
+                  std::vector<std::size_t> Configuration::*runs, std::vector<Difference>& out) {
+  const Result& first = side.results.front();
   for (std::size_t i = 1; i < side.results.size(); ++i) {
-    for (auto& difference : differences(side.results.front(), side.results[i])) {
-      difference.key = fmt::format("within {}: {}", side.name, difference.key);
-      add(out, {difference});
+    const Result& other = side.results[i];
+    auto found = differences(first, other);
+    const std::string mine = run_ids(first);
+    const std::string theirs = run_ids(other);
+    if (mine != theirs) found.push_back({"configurations", mine, theirs});
+    for (const auto& pair : pairs) {
+      const auto& index = pair.*runs;
+      add(found,
+          run_differences(first, first.samples.runs[index.front()], other, other.samples.runs[index[i]]));
     }
+    for (auto& difference : found) difference.key = fmt::format("within {}: {}", side.name, difference.key);
+    add(out, std::move(found));
   }
 }
 
@@ -85,8 +56,8 @@ void find_differences(Comparison& comparison, const std::vector<Configuration>& 
     add(all, run_differences(base, base.samples.runs[pair.base.front()], next,
                              next.samples.runs[pair.next.front()]));
   }
-  check_within(comparison.base, all);
-  check_within(comparison.next, all);
+  check_within(comparison.base, pairs, &Configuration::base, all);
+  check_within(comparison.next, pairs, &Configuration::next, all);
   if (!comparison.config.deliberate) return;
   // Two command lines: whatever follows from them is what was asked; the machine is not.
   for (auto& difference : all) {
@@ -263,7 +234,9 @@ void fill(Comparison& comparison) {
   for (const Side* side : {&comparison.base, &comparison.next}) {
     if (const std::string why = incomplete(*side); !why.empty()) return refuse(comparison, why);
   }
-  const auto pairs = pair_up(comparison);
+  const auto [pairs, missing, added] = pair_up(comparison.base, comparison.next);
+  comparison.missing = missing;
+  comparison.added = added;
   find_differences(comparison, pairs);
   std::vector<std::string> unequal;
   for (const auto& difference : comparison.differences) {

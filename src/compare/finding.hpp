@@ -4,16 +4,10 @@
 
 #include "compare/comparison.hpp"
 #include "compare/metric.hpp"
+#include "compare/pairing.hpp"
 #include "stats/evidence.hpp"
 
 namespace dtrain::compare {
-
-// One configuration as both sides measured it: a run of each result.
-struct Configuration {
-  std::string id;
-  std::vector<std::size_t> base;  // index of the run, by result
-  std::vector<std::size_t> next;
-};
 
 // A finding that waits for its verdict, with the evidence for it; none where there can be no verdict.
 struct OpenFinding {

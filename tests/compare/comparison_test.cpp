@@ -221,6 +221,63 @@ TEST(FailsClosed, AMissingConfiguration) {
             Outcome::pass);  // one more is fine
 }
 
+void under(report::Result& result, std::size_t run, const std::string& strategy) {
+  auto& plan = result.samples.runs[run].plan;
+  plan.strategy = strategy;
+  plan.id = fmt::format("{}-{}", strategy, plan.replicas);
+}
+
+// As `--strategy all` measures them.
+report::Result side_by_side(std::uint64_t seed) {
+  auto result = make_result(seed, calm);
+  for (const char* strategy : {"tensor", "sharded"}) {
+    result.samples.runs.push_back(result.samples.runs[2]);
+    under(result, result.samples.runs.size() - 1, strategy);
+  }
+  return result;
+}
+
+TEST(FailsClosed, AnotherStrategysRunDoesNotStandInForAMissingOne) {
+  auto next = side_by_side(2);
+  next.samples.runs.resize(3);
+  const auto comparison = compare({"base", {side_by_side(1)}}, {"new", {next}}, {});
+  EXPECT_EQ(comparison.outcome, Outcome::cannot_tell);
+  EXPECT_THAT(comparison.missing, testing::ElementsAre("tensor-2", "sharded-2"));
+  EXPECT_THAT(comparison.headline, HasSubstr("tensor-2, sharded-2"));
+  EXPECT_EQ(comparison.findings.size(), 3U);
+}
+
+TEST(FailsClosed, OneRunIsNotThePartnerOfTwo) {
+  auto base = side_by_side(1);
+  base.samples.runs.erase(base.samples.runs.begin() + 2);
+  auto next = make_result(2, calm);
+  const auto comparison = compare({"base", {base}}, {"new", {next}}, {});
+  EXPECT_THAT(comparison.missing, Contains("tensor-2"));
+  EXPECT_THAT(comparison.missing, Contains("sharded-2"));
+  EXPECT_EQ(comparison.outcome, Outcome::cannot_tell);
+}
+
+TEST(Compare, StrategiesAreHeldAgainstEachOtherByReplicas) {
+  auto next = make_result(2, calm);
+  for (const std::size_t run : {1U, 2U}) under(next, run, "sharded");
+  for (auto& round : next.samples.runs[2].rounds) round.seconds *= 1.3;
+  const auto comparison = against_base(next);
+  EXPECT_TRUE(comparison.missing.empty());
+  EXPECT_TRUE(comparison.added.empty());
+  EXPECT_THAT(comparison.differences, Contains(Field(&Difference::key, "mirrored-2: strategy")));
+  ASSERT_EQ(comparison.findings.size(), 3U);
+  EXPECT_NEAR(comparison.findings[2].change, 1.0 / 1.3 - 1.0, 0.02);
+}
+
+// Their names say the tool, their strategies are called alike.
+TEST(Compare, ToolsAreHeldAgainstEachOtherByReplicas) {
+  auto next = make_result(2, calm);
+  for (auto& run : next.samples.runs) run.plan.id = "torch-" + run.plan.id;
+  const auto comparison = against_base(next);
+  EXPECT_EQ(comparison.outcome, Outcome::pass);
+  EXPECT_EQ(comparison.findings.size(), 3U);
+}
+
 TEST(FailsClosed, NothingInCommon) {
   auto next = base_result();
   next.samples.runs.erase(next.samples.runs.begin(), next.samples.runs.begin() + 2);
@@ -315,6 +372,30 @@ TEST(SeveralRuns, OfOneSideMustBeOfTheSameWork) {
   EXPECT_EQ(comparison.outcome, Outcome::cannot_compare);
   EXPECT_THAT(comparison.headline, HasSubstr("within base: batch_size"));
 }
+
+class OtherRun : public testing::TestWithParam<Change> {};
+
+TEST_P(OtherRun, IsFoundInEachResultOfASide) {
+  Side base{"base", {base_result(), make_result(3, calm), make_result(4, calm)}};
+  Side next{"new", {make_result(5, calm), make_result(6, calm), make_result(7, calm)}};
+  EXPECT_EQ(compare(base, next, {}).outcome, Outcome::pass);
+  for (Side* side : {&base, &next}) {
+    const report::Result before = side->results[1];
+    GetParam().make(side->results[1]);
+    const auto comparison = compare(base, next, {});
+    EXPECT_EQ(comparison.outcome, Outcome::cannot_compare);
+    EXPECT_THAT(comparison.headline, HasSubstr(fmt::format("within {}: {}", side->name, GetParam().key)));
+    side->results[1] = before;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Keys, OtherRun,
+    testing::Values(Change{"mirrored-2: losses", [](auto& r) { r.samples.runs[2].losses[0] *= 1.5; }},
+                    Change{"mirrored-2: global_batch",
+                           [](auto& r) { r.samples.runs[2].plan.global_batch *= 2; }},
+                    Change{"mirrored-1: simulated", [](auto& r) { r.samples.runs[1].plan.simulated = true; }},
+                    Change{"configurations", [](auto& r) { r.samples.runs.pop_back(); }}));
 
 TEST(Compare, SwappedSidesSwapTheAnswer) {
   auto slower = make_result(2, calm);
