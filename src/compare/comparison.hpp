@@ -46,12 +46,12 @@ struct Finding {
   double change = 0.0;  // of the metric itself, NEW / BASE - 1, with its interval; normalised
   double low = 0.0;
   double high = 0.0;
-  double raw_change = 0.0;      // of the medians as measured
+  double raw_change = 0.0;      // of the medians, as measured
   bool normalised = false;      // the machine's own speed was taken out, round by round
   double machine_change = 0.0;  // of that speed, new / base - 1, where it was
   stats::Judgement judgement;
   std::vector<stats::Doubt> doubts;
-  std::string reason;  // why nothing can be told, or nothing was judged
+  std::string reason;  // why nothing can be told, nothing was judged, or what was judged in its place
   std::vector<std::string> arithmetic;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "report/format.hpp"
 #include "stats/interval.hpp"
 
 namespace dtrain::compare {
@@ -28,6 +29,20 @@ std::vector<double> flat(const std::vector<std::vector<double>>& values) {
   std::vector<double> all;
   for (const auto& run : values) all.insert(all.end(), run.begin(), run.end());
   return all;
+}
+
+// As milliseconds, of the base's step in these runs; 0 for what is no part of it.
+double least_counted(const Side& base, const std::vector<std::size_t>& runs, const Metric& metric) {
+  if (!metric.part_of_step) return 0.0;
+  const auto steps = flat(values_of(base, runs, metrics().at("step_ms").value));
+  return steps.empty() ? 0.0 : least_part * stats::median(steps);
+}
+
+std::vector<std::vector<double>> at_least(double least, std::vector<std::vector<double>> values) {
+  for (auto& run : values) {
+    for (double& value : run) value = std::max(value, least);
+  }
+  return values;
 }
 
 Values describe(const std::vector<std::vector<double>>& values) {
@@ -170,6 +185,10 @@ bool any_empty(const std::vector<std::vector<double>>& values) {
   return std::ranges::any_of(values, [](const auto& run) { return run.empty(); });
 }
 
+bool none_above(double least, const std::vector<std::vector<double>>& values) {
+  return std::ranges::all_of(flat(values), [least](double value) { return value <= least; });
+}
+
 std::string why_no_evidence(const std::vector<double>& base, const std::vector<double>& next,
                             const Metric& metric, bool paired) {
   if (any_zero(base) || any_zero(next)) return "it is 0 on one side, which has no ratio";
@@ -181,11 +200,26 @@ std::string why_no_evidence(const std::vector<double>& base, const std::vector<d
       fewest, fewest == 1 ? "" : "s", least_rounds);
 }
 
+// One value a result, which chance does not change: where it changed all the same, that is worth knowing.
+std::string why_mean(const char* who, const std::vector<double>& values) {
+  constexpr double worth_saying = 1.01;
+  const auto [least, most] = std::ranges::minmax(values);
+  if (most <= worth_saying * least) return "";
+  return fmt::format("it differs between results of the {}, from {} to {}, of which the mean is judged", who,
+                     report::rate(least), report::rate(most));
+}
+
+std::string why_raised(double least, const Values& base, const Values& next) {
+  if (base.median >= least && next.median >= least) return "";
+  return fmt::format("less than {} ms, {:g} % of the base's step, counts as that", report::rate(least),
+                     100.0 * least_part);
+}
+
 void add_evidence(OpenFinding& open, const Side& base, const Side& next, const Configuration& configuration,
                   const Metric& metric, const Config& config, BothLogs logs) {
   Finding& finding = open.finding;
   if (!metric.of_rounds) {
-    open.evidence = stats::exact_evidence(stats::mean(logs.next.front()) - stats::mean(logs.base.front()));
+    open.evidence = stats::exact_evidence(mean_of_runs(logs.next) - mean_of_runs(logs.base));
     finding.arithmetic = open.evidence->explain();
     return;
   }
@@ -207,35 +241,50 @@ void add_evidence(OpenFinding& open, const Side& base, const Side& next, const C
   doubt_correction(open);
 }
 
+Finding about(const Configuration& configuration, const Registry<Metric>::Entry& entry) {
+  Finding finding;
+  finding.configuration = configuration.id;
+  finding.metric = entry.name;
+  finding.unit = entry.value.unit;
+  finding.more_is_better = entry.value.more_is_better;
+  return finding;
+}
+
 }  // namespace
 
 std::optional<OpenFinding> gather(const Side& base, const Side& next, const Configuration& configuration,
-                                  const Registry<Metric>::Entry& metric, const Config& config) {
-  const auto base_values = values_of(base, configuration.base, metric.value);
-  const auto next_values = values_of(next, configuration.next, metric.value);
-  const auto all_base = flat(base_values);
-  const auto all_next = flat(next_values);
+                                  const Registry<Metric>::Entry& entry, const Config& config) {
+  const Metric& metric = entry.value;
+  auto base_values = values_of(base, configuration.base, metric);
+  auto next_values = values_of(next, configuration.next, metric);
   OpenFinding open;
+  open.finding = about(configuration, entry);
   Finding& finding = open.finding;
-  finding.configuration = configuration.id;
-  finding.metric = metric.name;
-  finding.unit = metric.value.unit;
-  finding.more_is_better = metric.value.more_is_better;
   finding.base = describe(base_values);
   finding.next = describe(next_values);
   finding.reason = failed(base, configuration.base);
   if (finding.reason.empty()) finding.reason = failed(next, configuration.next);
   if (!finding.reason.empty()) return open;
-  const auto nothing = [](double value) { return value == 0.0; };
-  if (std::ranges::all_of(all_base, nothing) && std::ranges::all_of(all_next, nothing)) return std::nullopt;
+  if (finding.base.rounds == 0 && finding.next.rounds == 0) return std::nullopt;
   if (any_empty(base_values)) finding.reason = "the base did not measure it";
   if (any_empty(next_values)) finding.reason = "the new side did not measure it";
   if (!finding.reason.empty()) return open;
-  finding.reason = why_no_evidence(all_base, all_next, metric.value, config.paired);
+  const double least = least_counted(base, configuration.base, metric);
+  if (none_above(least, base_values) && none_above(least, next_values)) return std::nullopt;
+  base_values = at_least(least, std::move(base_values));
+  next_values = at_least(least, std::move(next_values));
+  const auto all_base = flat(base_values);
+  const auto all_next = flat(next_values);
+  finding.reason = why_no_evidence(all_base, all_next, metric, config.paired);
   if (!finding.reason.empty()) return open;
-  finding.raw_change = finding.next.median / finding.base.median - 1.0;
-  add_evidence(open, base, next, configuration, metric.value, config,
-               {logs_of(base_values, metric.value), logs_of(next_values, metric.value)});
+  finding.raw_change = stats::median(all_next) / stats::median(all_base) - 1.0;
+  add_evidence(open, base, next, configuration, metric, config,
+               {logs_of(base_values, metric), logs_of(next_values, metric)});
+  if (metric.part_of_step) finding.reason = why_raised(least, finding.base, finding.next);
+  if (!metric.of_rounds) {
+    finding.reason = why_mean("base", all_base);
+    if (finding.reason.empty()) finding.reason = why_mean("new side", all_next);
+  }
   return open;
 }
 

@@ -41,9 +41,6 @@ std::vector<double> step_times(const Result& result, std::size_t run) {
   return values;
 }
 
-// A part of the step below this share of it counts as this share: twice next to nothing is next to nothing.
-constexpr double least_share = 0.01;
-
 // Milliseconds a step, mean over ranks.
 template <class Part>
 auto mean_over_ranks(Part part) {
@@ -53,8 +50,7 @@ auto mean_over_ranks(Part part) {
       if (round.ranks.empty() || round.steps == 0) return std::vector<double>();
       double sum = 0.0;
       for (const auto& rank : round.ranks) sum += part(rank);
-      const double least = least_share * round.seconds / round.steps;
-      values.push_back(1e3 * std::max(sum / static_cast<double>(round.ranks.size()), least));
+      values.push_back(1e3 * std::max(sum / static_cast<double>(round.ranks.size()), 0.0));
     }
     return values;
   };
@@ -87,13 +83,14 @@ const Registry<Metric>& metrics() {
               {"of one", true, true, false, efficiencies});
     known.add("step_ms", "mean step of the slowest rank", {"ms", false, true, true, step_times});
     known.add("input_ms", "waiting for input, a step",
-              {"ms", false, true, true, mean_over_ranks([](const RankPhases& r) { return r.input; })});
-    known.add("communication_ms", "exposed communication, a step, waiting for stragglers left out",
-              {"ms", false, true, true,
-               mean_over_ranks([](const RankPhases& r) { return r.communication - r.straggler_wait; })});
+              {"ms", false, true, true, mean_over_ranks([](const RankPhases& r) { return r.input; }), true});
     known.add(
-        "straggler_ms", "waiting for the last rank, a step",
-        {"ms", false, true, true, mean_over_ranks([](const RankPhases& r) { return r.straggler_wait; })});
+        "communication_ms", "exposed communication, a step, waiting for stragglers left out",
+        {"ms", false, true, true,
+         mean_over_ranks([](const RankPhases& r) { return r.communication - r.straggler_wait; }), true});
+    known.add("straggler_ms", "waiting for the last rank, a step",
+              {"ms", false, true, true, mean_over_ranks([](const RankPhases& r) { return r.straggler_wait; }),
+               true});
     known.add("replica_peak_bytes", "most memory that a replica held",
               {"bytes", false, false, false, peak_bytes});
     known.add("bytes_sent", "by rank 0 in a step", {"bytes", false, false, false, bytes_sent});

@@ -20,10 +20,15 @@ struct Metric {
   bool follows_machine = true;
   // Of one run of a result; empty where it has none. Positive, or 0 where there was nothing.
   std::function<std::vector<double>(const report::Result&, std::size_t run)> values;
+  // Below least_part of the base's step, it counts as this share on both sides: twice next to nothing is next
+  // to nothing.
+  bool part_of_step = false;
 };
 
-// images_per_second, efficiency, step_ms, input_ms, communication_ms, straggler_ms (these three at least 1 %
-// of the step), replica_peak_bytes, bytes_sent, accuracy.
+inline constexpr double least_part = 0.01;
+
+// images_per_second, efficiency, step_ms, input_ms, communication_ms, straggler_ms (these three are parts of
+// the step), replica_peak_bytes, bytes_sent, accuracy.
 const Registry<Metric>& metrics();
 
 }  // namespace dtrain::compare

@@ -345,6 +345,50 @@ TEST(Metrics, EfficiencyIsOfRunsThatScale) {
   EXPECT_EQ(comparison.outcome, Outcome::regression);
 }
 
+void give_phases(report::Result& result, double straggler_share) {
+  for (auto& run : result.samples.runs) {
+    for (auto& round : run.rounds) {
+      const double step = round.seconds / round.steps;
+      round.ranks.assign(2, {});
+      for (auto& rank : round.ranks) {
+        rank.communication = 0.3 * step;
+        rank.straggler_wait = straggler_share * step;
+      }
+    }
+  }
+}
+
+TEST(Metrics, PartsOfASlowerStepAreNotMoreWhereThereWasNothing) {
+  Config config;
+  config.metrics = {"straggler_ms", "input_ms"};
+  auto base = base_result();
+  auto next = make_result(2, calm);
+  make_slower(next, 1.3);
+  for (const double share : {0.0, 0.003}) {
+    for (auto* result : {&base, &next}) give_phases(*result, share);
+    const auto comparison = compare({"base", {base}}, {"new", {next}}, config);
+    EXPECT_TRUE(comparison.findings.empty()) << "a share of " << share << " is next to nothing on both sides";
+    EXPECT_NE(comparison.outcome, Outcome::regression);
+  }
+}
+
+TEST(Metrics, PartsOfTheStepThatGrewAreShownAsMeasured) {
+  Config config;
+  config.metrics = {"straggler_ms"};
+  auto base = base_result();
+  auto next = make_result(2, calm);
+  give_phases(base, 0.0);
+  give_phases(next, 0.05);
+  const auto comparison = compare({"base", {base}}, {"new", {next}}, config);
+  EXPECT_EQ(comparison.outcome, Outcome::regression);
+  ASSERT_EQ(comparison.findings.size(), 3U);
+  EXPECT_EQ(comparison.findings[2].base.median, 0.0);
+  EXPECT_NEAR(comparison.findings[2].change, 4.0, 0.2) << "against 1 % of the step";
+  EXPECT_THAT(comparison.findings[2].reason, HasSubstr("1 % of the base's step"));
+  for (auto& run : next.samples.runs) run.rounds[0].ranks.clear();
+  EXPECT_EQ(compare({"base", {base}}, {"new", {next}}, config).outcome, Outcome::cannot_tell);
+}
+
 TEST(Metrics, AnUnknownOneIsAUsageError) {
   Config config;
   config.metrics = {"images_per_secnd"};
@@ -371,6 +415,20 @@ TEST(SeveralRuns, OfOneSideMustBeOfTheSameWork) {
   const auto comparison = compare(base, {"new", {base_result()}}, {});
   EXPECT_EQ(comparison.outcome, Outcome::cannot_compare);
   EXPECT_THAT(comparison.headline, HasSubstr("within base: batch_size"));
+}
+
+TEST(SeveralRuns, EachCountsForWhatHasOneValueAResult) {
+  Config config;
+  config.metrics = {"replica_peak_bytes"};
+  const Side base{"base", {base_result(), make_result(3, calm), make_result(4, calm)}};
+  Side next{"new", {make_result(5, calm), make_result(6, calm), make_result(7, calm)}};
+  EXPECT_EQ(compare(base, next, config).outcome, Outcome::pass);
+  for (const std::size_t i : {1U, 2U}) next.results[i].samples.runs[2].replica_peak_bytes *= 2;
+  const auto worse = compare(base, next, config);
+  EXPECT_EQ(worse.outcome, Outcome::regression);
+  EXPECT_NEAR(worse.findings[2].change, std::exp2(2.0 / 3.0) - 1.0, 1e-9);
+  EXPECT_THAT(worse.findings[2].reason, HasSubstr("between results of the new side"));
+  EXPECT_EQ(worse.findings[1].reason, "");
 }
 
 class OtherRun : public testing::TestWithParam<Change> {};
