@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "compare/formats.hpp"
 #include "compare/tables.hpp"
 #include "report/html_text.hpp"
@@ -8,11 +11,25 @@ namespace {
 
 using stats::Verdict;
 
-// XML 1.0 has no way to write other control characters, not even as references.
-std::string attribute(std::string text) {
+constexpr std::string_view unknown = "\xef\xbf\xbd";  // U+FFFD, the replacement character
+
+// Names of files are any bytes.
+std::string as_utf8(const std::string& text) {
+  using Json = nlohmann::json;
+  return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+// XML 1.0 has no way to write control characters, U+FFFE and U+FFFF, not even as references.
+std::string attribute(const std::string& text) {
+  std::string valid = as_utf8(text);
   std::ranges::replace_if(
-      text, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
-  return report::html_escaped(text);
+      valid, [](char c) { return static_cast<unsigned char>(c) < 0x20; }, ' ');
+  for (const std::string_view none : {"\xef\xbf\xbe", "\xef\xbf\xbf"}) {
+    for (auto at = valid.find(none); at != std::string::npos; at = valid.find(none, at)) {
+      valid.replace(at, none.size(), unknown);
+    }
+  }
+  return report::html_escaped(valid);
 }
 
 struct Case {

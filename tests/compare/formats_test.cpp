@@ -62,6 +62,19 @@ TEST(Formats, WhatComesFromOutsideIsEscaped) {
   EXPECT_THAT(render_console(comparison, {}, false), Not(HasSubstr("\x01")));
 }
 
+TEST(Formats, JunitHoldsOnlyWhatXmlCanHold) {
+  auto next = make_result(2, calm);
+  next.samples.complete = false;
+  // Cut short, overlong, a surrogate, no character at all; and two that are good.
+  const std::string name =
+      "\xff|\xe2\x82|\xc0\xaf|\xed\xa0\x80|\xef\xbf\xbe|\xef\xbf\xbf|\xc3\xa9|\xf0\x9f\x98\x80";
+  const std::string text = to_junit(compare({"base", {make_result(1, calm)}}, {name, {next}}, {}));
+  const std::string unknown = "\xef\xbf\xbd";
+  EXPECT_THAT(text, testing::ContainsRegex("Cannot compare: (" + unknown + ")+[|](" + unknown + ")+[|](" +
+                                           unknown + ")+[|](" + unknown + ")+[|]" + unknown + "[|]" +
+                                           unknown + "[|]\xc3\xa9[|]\xf0\x9f\x98\x80 is incomplete"));
+}
+
 TEST(Formats, JsonHasNoNumbersThatAreNone) {
   auto few = make_result(2, calm);
   for (auto& run : few.samples.runs) run.rounds.resize(1);
