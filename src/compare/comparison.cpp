@@ -97,6 +97,16 @@ void drop_copies(Side& side, std::vector<std::string>& notes) {
   }
 }
 
+void mention_others(const Side& side, std::vector<std::string>& notes) {
+  constexpr std::size_t most_named = 3;
+  const std::size_t count = side.passed_by.size();
+  if (count == 0) return;
+  const auto last = side.passed_by.begin() + static_cast<std::ptrdiff_t>(std::min(count, most_named));
+  notes.push_back(fmt::format("{}: no result, and passed by: {}{}", side.name,
+                              join(std::vector<std::string>(side.passed_by.begin(), last), ", "),
+                              count > most_named ? fmt::format(" and {} more", count - most_named) : ""));
+}
+
 std::string incomplete(const Side& side) {
   for (std::size_t i = 0; i < side.results.size(); ++i) {
     const std::string& name = i < side.files.size() ? side.files[i] : side.name;
@@ -284,6 +294,7 @@ Comparison compare(Side base, Side next, const Config& config) {
     drop_copies(comparison.base, comparison.notes);
     drop_copies(comparison.next, comparison.notes);
   }
+  for (const Side* side : {&comparison.base, &comparison.next}) mention_others(*side, comparison.notes);
   fill(comparison);
   drop_samples(comparison.base);
   drop_samples(comparison.next);

@@ -16,7 +16,8 @@ namespace dtrain::compare {
 struct Side {
   std::string name;  // as the user called it
   std::vector<report::Result> results;
-  std::vector<std::string> files{};  // that they were read from, where they were
+  std::vector<std::string> files{};      // that they were read from, where they were
+  std::vector<std::string> passed_by{};  // JSON files in the folder that are neither results nor other output
 };
 
 struct Config {
@@ -82,7 +83,7 @@ Comparison compare(Side base, Side next, const Config& config);
 ExitCode exit_code(const Comparison& comparison);
 
 // Results of one side: a result file; a folder that holds result.json; else a folder whose result files, at
-// any depth, are runs of one command. Data error where there is none.
+// any depth, are runs of one command. Data error where there is none, or one that cannot be read.
 Side read_side(const std::string& path);
 
 }  // namespace dtrain::compare
