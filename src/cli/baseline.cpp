@@ -22,14 +22,31 @@ void declare_baseline_flags(Flags& flags, config::Options& options) {
               });
 }
 
+namespace {
+
+// Absolute, symbolic links followed, without a slash at its end.
+fs::path whole(const fs::path& path) { return (fs::weakly_canonical(fs::absolute(path)) / "").parent_path(); }
+
+bool is_at_or_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+// Whether what is read from the baseline next time holds the result of this time, which goes into `out` and
+// as a copy of its own into out/history. A file there stays as it is.
+bool takes_in(const fs::path& baseline, const fs::path& out) {
+  if (baseline == out || baseline == out / "result.json") return true;
+  if (!fs::is_directory(baseline) || fs::exists(baseline / "result.json")) return false;
+  return is_at_or_below(baseline, out / "history") || is_at_or_below(out, baseline);
+}
+
+}  // namespace
+
 std::optional<compare::Side> read_baseline(const config::Options& options) {
   if (options.baseline.empty()) return std::nullopt;
-  const fs::path result = fs::weakly_canonical(fs::path(options.out) / "result.json");
-  const fs::path baseline = fs::weakly_canonical(options.baseline);
-  if (baseline == result || baseline / "result.json" == result) {
+  if (takes_in(whole(options.baseline), whole(options.out))) {
     throw usage_error(
-        fmt::format("--baseline {}: the new result goes there, too, and would replace it: a regression "
-                    "would be its own baseline next time",
+        fmt::format("--baseline {}: the new result goes there, too, and would replace it or be added to it: "
+                    "a regression would be its own baseline next time",
                     options.baseline),
         "keep the baseline in a folder of its own, or give another folder with --out DIR");
   }

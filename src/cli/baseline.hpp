@@ -11,7 +11,7 @@ namespace dtrain::cli {
 void declare_baseline_flags(Flags& flags, config::Options& options);
 
 // What --baseline names, read before anything is measured, so that a file that is none costs no time. None
-// without the flag. Usage error where the new result would replace it.
+// without the flag. Usage error where the new result would replace it or join it.
 std::optional<compare::Side> read_baseline(const config::Options& options);
 
 // Says what differs already before the measurement, so that nobody waits for a verdict that cannot be.

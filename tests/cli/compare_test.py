@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -214,6 +215,26 @@ class FailsClosed(CompareTest):
         self.assertIn("disturbed", self.compare(6, change).stdout)
 
 
+class FoldersOfFiles(CompareTest):
+    def test_what_is_no_result_is_said(self):
+        self.write("base/a.json")
+        self.write("base/b.json", slower(1.001))
+        self.write("new/result.json")
+        for name, text in (("empty", ""), ("list", "[]"), ("other", '{"schema": "dtrain.comparison/1"}')):
+            (self.folder / "base" / f"{name}.json").write_text(text)
+        shutil.copy(ROOT / "results" / "schema.json", self.folder / "base")
+        for base, new in (("base", "new"), ("new", "base")):
+            done = self.expect(0, "compare", base, new, "--format", "json")
+            notes = json.loads(done.stdout)["notes"]
+            self.assertEqual(notes, ["base: no result, and passed by: base/empty.json, base/list.json"])
+
+    def test_a_result_of_another_version_is_no_other_file(self):
+        self.write("base/a.json")
+        self.write("base/b.json", lambda result: result.update(schema="dtrain.result/2"))
+        self.write("new/result.json")
+        self.expect_error(4, "b.json", "compare", "base", "new")
+
+
 class Disagreement(CompareTest):
     def test_copies_count_once(self):
         for name in ("a", "b", "c"):
@@ -313,6 +334,15 @@ class Formats(CompareTest):
         (folder / "comparison.xml").write_text("<testsuites><testsuite/></testsuites>")
         self.assertNotEqual(subprocess.run([*check, folder / "comparison.xml"], capture_output=True, check=False).returncode, 0)
 
+    def test_junit_of_a_name_that_is_no_text(self):
+        base = self.write("base.json")
+        new = self.write("new.json", lambda result: result.update(complete=False))
+        odd = os.fsencode(self.folder / "bad") + b"\xff.json"
+        os.rename(os.fsencode(self.folder / new), odd)
+        self.expect(6, "compare", base, os.fsdecode(odd), "--format", "junit", "--out", "verdict")
+        suite = xml.parse(self.folder / "verdict" / "comparison.xml").getroot()
+        self.assertIn("bad\ufffd.json is incomplete", suite.find(".//error").get("message"))
+
     def test_github_annotations_on_the_screen(self):
         lines = self.compare(1, slower(1.3), "--format", "github").stdout.splitlines()
         self.assertTrue(all(line.startswith("::error title=dtrain::") for line in lines), lines)
@@ -374,8 +404,16 @@ class Baseline(CompareTest):
         for name in ("kept", "kept/result.json", "./kept/"):
             self.expect_error(2, "would replace it", *self.SOME, "--out", "kept", "--baseline", name)
         self.expect_error(2, "would replace it", *self.SOME, "--out", "kept", "--baseline", "kept", "--dry-run")
-        done = self.run_program(*self.SOME, "--out", "kept", "--baseline", "kept/history")
-        self.assertIn(done.returncode, (0, 1, 6), done.stderr)
+
+    def test_one_that_would_take_the_result_in_is_refused(self):
+        self.expect(0, *self.SOME, "--format", "json", "--out", "all/kept")
+        for name in ("all/kept/history", "all/kept/history/", "all", ".", str(self.folder)):
+            self.expect_error(2, "added to it", *self.SOME, "--out", "all/kept", "--baseline", name)
+        self.expect_error(2, "added to it", *self.SOME, "--out", "all/new", "--baseline", "all", "--dry-run")
+        # A copy in the history stays as it is, and other folders are others.
+        (copy_,) = (self.folder / "all" / "kept" / "history").iterdir()
+        for out, name in (("all/kept", copy_), ("all/kept2", "all/kept/history"), ("all/kept/new", "all/kept")):
+            self.expect(0, *self.SOME, "--out", out, "--baseline", name, "--dry-run")
 
     def test_files_and_a_line_without_console(self):
         self.expect(0, *self.SOME, "--format", "json", "--out", "before")
