@@ -162,10 +162,11 @@ class AbCommand final : public Command {
     const double first = seconds(Clock::now() - begin);
     base_side_.results.clear();
     next_side_.results.clear();
-    const auto looks = compare::looks(static_cast<int>((budget_.count() - first) / first));
+    const int pairs_in_time = static_cast<int>(std::max(budget_.count() - first, 0.0) / first);
+    const auto looks = compare::looks(pairs_in_time);
     log_info(fmt::format("a pair takes about {}; some {} of them, and {} look{} at the evidence",
-                         format_duration(first), looks.back().pairs, looks.size(),
-                         looks.size() == 1 ? "" : "s"));
+                         format_duration(first), pairs_in_time, looks.size(), looks.size() == 1 ? "" : "s"));
+    if (pairs_in_time < compare::least_pairs) log_warning(how_much_budget(first));
     const auto spent = [&] { return seconds(Clock::now() - begin); };
     int pair = 0;
     try {
@@ -190,12 +191,15 @@ class AbCommand final : public Command {
     }
     comparison.notes.push_back(fmt::format("{} pairs in {}, of a budget of {}", pair,
                                            format_duration(spent()), format_duration(budget_.count())));
-    if (pair < compare::least_pairs) {
-      comparison.notes.push_back(fmt::format("a pair takes {}: give a --budget of {} or more",
-                                             format_duration(first),
-                                             format_duration((compare::least_pairs + 2) * first)));
-    }
+    if (pair < compare::least_pairs && !interrupted_) comparison.notes.push_back(how_much_budget(first));
     return comparison;
+  }
+
+  static std::string how_much_budget(double pair_seconds) {
+    return fmt::format(
+        "fewer than {} pairs can show nothing, and a pair takes {}: give a --budget of {} or more",
+        compare::least_pairs, format_duration(pair_seconds),
+        format_duration((compare::least_pairs + 2) * pair_seconds));
   }
 
   void run_pair(int pair, const RunFolder& folder, launch::Signals& signals) {

@@ -66,6 +66,9 @@ class Ab(ProgramTest):
         text = " ".join(done.stdout.split())
         self.assertIn("0 pairs in", text)
         self.assertRegex(text, r"give a --budget of \S+ m?s or more")
+        said = " ".join(done.stderr.split())
+        self.assertIn("some 0 of them, and 1 look", said)
+        self.assertRegex(said, r"warning: fewer than 8 pairs .* give a --budget of \S+ m?s or more")
 
     def test_usage(self):
         self.expect_error(2, "compared with itself", "ab", "--", *BENCH)
