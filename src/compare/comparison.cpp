@@ -209,11 +209,12 @@ void conclude(Comparison& comparison) {
     comparison.headline = "Cannot compare: there is nothing that both sides measured.";
   } else if (unclear > 0 || !comparison.missing.empty()) {
     comparison.outcome = Outcome::cannot_tell;
-    comparison.headline = unclear > 0
-                              ? fmt::format("Cannot tell: {} of {} answers are open at a limit of {:g} %.",
-                                            unclear, judged, limit)
-                              : fmt::format("Cannot tell: {} was not measured on the new side.",
-                                            join(comparison.missing, ", "));
+    comparison.headline =
+        unclear > 0
+            ? fmt::format("Cannot tell: {} of {} answers are open at a limit of {:g} %.", unclear, judged,
+                          limit)
+            : fmt::format("Cannot tell: {} {} not measured on the new side.", join(comparison.missing, ", "),
+                          comparison.missing.size() == 1 ? "was" : "were");
   } else {
     comparison.outcome = Outcome::pass;
     const std::size_t better = count(comparison, Verdict::better);

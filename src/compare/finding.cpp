@@ -78,6 +78,16 @@ struct BothLogs {
   RunLogs next;
 };
 
+// What is next to nothing is as good as it can be.
+BothLogs at_most(double best, BothLogs logs) {
+  for (auto* side : {&logs.base, &logs.next}) {
+    for (auto& run : *side) {
+      for (double& value : run) value = std::min(value, best);
+    }
+  }
+  return logs;
+}
+
 bool fit(const RunLogs& logs, const RunLogs& calibrations) {
   return std::ranges::equal(
       logs, calibrations, {}, [](const auto& run) { return run.size(); },
@@ -114,19 +124,21 @@ double spread_of_pairs(const BothLogs& logs) {
 
 // Takes the machine's own speed out, round by round, so that what the calibration scatters is in the scatter
 // that is judged. A core says nothing of a GPU. Pairs had the same machine, and are corrected only if that
-// brings them together.
-void normalise(BothLogs& logs, const Side& base, const Side& next, const Configuration& configuration,
-               const Metric& metric, bool paired, Finding& finding) {
+// brings them together. `best` is what the logarithms are held to, on the base's machine.
+BothLogs normalise(const BothLogs& raw, double best, const Side& base, const Side& next,
+                   const Configuration& configuration, const Metric& metric, bool paired, Finding& finding) {
+  BothLogs logs = at_most(best, raw);
   const bool on_cores = base.results.front().device == "cpu" && next.results.front().device == "cpu";
-  if (!metric.follows_machine || !on_cores) return;
+  if (!metric.follows_machine || !on_cores) return logs;
   const BothLogs calibrations{calibrations_of(base, configuration.base),
                               calibrations_of(next, configuration.next)};
-  if (!fit(logs.base, calibrations.base) || !fit(logs.next, calibrations.next)) return;
-  BothLogs corrected{sum_of(logs.base, calibrations.base), sum_of(logs.next, calibrations.next)};
-  if (paired && spread_of_pairs(corrected) >= spread_of_pairs(logs)) return;
-  logs = std::move(corrected);
+  if (!fit(logs.base, calibrations.base) || !fit(logs.next, calibrations.next)) return logs;
+  BothLogs corrected = at_most(best + mean_of_runs(calibrations.base),
+                               {sum_of(raw.base, calibrations.base), sum_of(raw.next, calibrations.next)});
+  if (paired && spread_of_pairs(corrected) >= spread_of_pairs(logs)) return logs;
   finding.normalised = true;
   finding.machine_change = std::exp(mean_of_runs(calibrations.base) - mean_of_runs(calibrations.next)) - 1.0;
+  return corrected;
 }
 
 bool any_zero(const std::vector<double>& values) {
@@ -201,12 +213,15 @@ std::string why_no_evidence(const std::vector<double>& base, const std::vector<d
 }
 
 // One value a result, which chance does not change: where it changed all the same, that is worth knowing.
-std::string why_mean(const char* who, const std::vector<double>& values) {
+std::string why_mean(const std::vector<double>& base, const std::vector<double>& next) {
   constexpr double worth_saying = 1.01;
-  const auto [least, most] = std::ranges::minmax(values);
-  if (most <= worth_saying * least) return "";
-  return fmt::format("it differs between results of the {}, from {} to {}, of which the mean is judged", who,
-                     report::rate(least), report::rate(most));
+  for (const auto* side : {&base, &next}) {
+    const auto [least, most] = std::ranges::minmax(*side);
+    if (most <= worth_saying * least) continue;
+    return fmt::format("it differs between results of the {}, from {} to {}, of which the mean is judged",
+                       side == &base ? "base" : "new side", report::rate(least), report::rate(most));
+  }
+  return "";
 }
 
 std::string why_raised(double least, const Values& base, const Values& next) {
@@ -216,16 +231,15 @@ std::string why_raised(double least, const Values& base, const Values& next) {
 }
 
 void add_evidence(OpenFinding& open, const Side& base, const Side& next, const Configuration& configuration,
-                  const Metric& metric, const Config& config, BothLogs logs) {
+                  const Metric& metric, const Config& config, const BothLogs& raw, double best) {
   Finding& finding = open.finding;
   if (!metric.of_rounds) {
-    open.evidence = stats::exact_evidence(mean_of_runs(logs.next) - mean_of_runs(logs.base));
+    open.evidence = stats::exact_evidence(mean_of_runs(raw.next) - mean_of_runs(raw.base));
     finding.arithmetic = open.evidence->explain();
     return;
   }
-  const bool same_samples = logs.base == logs.next;
-  normalise(logs, base, next, configuration, metric, config.paired, finding);
-  if (same_samples) {
+  const BothLogs logs = normalise(raw, best, base, next, configuration, metric, config.paired, finding);
+  if (raw.base == raw.next) {
     open.evidence = stats::exact_evidence(0.0);
     finding.arithmetic = {"both sides hold the same samples: there is no change"};
     return;
@@ -255,8 +269,8 @@ Finding about(const Configuration& configuration, const Registry<Metric>::Entry&
 std::optional<OpenFinding> gather(const Side& base, const Side& next, const Configuration& configuration,
                                   const Registry<Metric>::Entry& entry, const Config& config) {
   const Metric& metric = entry.value;
-  auto base_values = values_of(base, configuration.base, metric);
-  auto next_values = values_of(next, configuration.next, metric);
+  const auto base_values = values_of(base, configuration.base, metric);
+  const auto next_values = values_of(next, configuration.next, metric);
   OpenFinding open;
   open.finding = about(configuration, entry);
   Finding& finding = open.finding;
@@ -269,22 +283,24 @@ std::optional<OpenFinding> gather(const Side& base, const Side& next, const Conf
   if (any_empty(base_values)) finding.reason = "the base did not measure it";
   if (any_empty(next_values)) finding.reason = "the new side did not measure it";
   if (!finding.reason.empty()) return open;
+  if (none_above(0.0, base_values) && none_above(0.0, next_values)) return std::nullopt;
   const double least = least_counted(base, configuration.base, metric);
-  if (none_above(least, base_values) && none_above(least, next_values)) return std::nullopt;
-  base_values = at_least(least, std::move(base_values));
-  next_values = at_least(least, std::move(next_values));
-  const auto all_base = flat(base_values);
-  const auto all_next = flat(next_values);
+  if (none_above(least, base_values) && none_above(least, next_values)) {
+    open.evidence = stats::exact_evidence(0.0);
+    finding.reason = why_raised(least, finding.base, finding.next);
+    finding.arithmetic = {finding.reason + ": there is no change"};
+    return open;
+  }
+  const auto all_base = flat(at_least(least, base_values));
+  const auto all_next = flat(at_least(least, next_values));
   finding.reason = why_no_evidence(all_base, all_next, metric, config.paired);
   if (!finding.reason.empty()) return open;
   finding.raw_change = stats::median(all_next) / stats::median(all_base) - 1.0;
   add_evidence(open, base, next, configuration, metric, config,
-               {logs_of(base_values, metric), logs_of(next_values, metric)});
+               {logs_of(base_values, metric), logs_of(next_values, metric)},
+               least > 0.0 ? -std::log(least) : INFINITY);
   if (metric.part_of_step) finding.reason = why_raised(least, finding.base, finding.next);
-  if (!metric.of_rounds) {
-    finding.reason = why_mean("base", all_base);
-    if (finding.reason.empty()) finding.reason = why_mean("new side", all_next);
-  }
+  if (!metric.of_rounds) finding.reason = why_mean(all_base, all_next);
   return open;
 }
 

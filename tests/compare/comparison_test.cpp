@@ -360,15 +360,44 @@ void give_phases(report::Result& result, double straggler_share) {
 
 TEST(Metrics, PartsOfASlowerStepAreNotMoreWhereThereWasNothing) {
   Config config;
-  config.metrics = {"straggler_ms", "input_ms"};
+  config.metrics = {"straggler_ms"};
   auto base = base_result();
   auto next = make_result(2, calm);
   make_slower(next, 1.3);
-  for (const double share : {0.0, 0.003}) {
-    for (auto* result : {&base, &next}) give_phases(*result, share);
+  for (auto* result : {&base, &next}) give_phases(*result, 0.0);
+  EXPECT_TRUE(compare({"base", {base}}, {"new", {next}}, config).findings.empty()) << "0 is no question";
+  for (auto* result : {&base, &next}) give_phases(*result, 0.003);
+  next.samples.runs[1].rounds.pop_back();
+  const auto comparison = compare({"base", {base}}, {"new", {next}}, config);
+  ASSERT_EQ(comparison.findings.size(), 3U);
+  EXPECT_EQ(comparison.outcome, Outcome::pass);
+  for (const auto& finding : comparison.findings) {
+    EXPECT_EQ(finding.change, 0.0);
+    EXPECT_NEAR(finding.next.median / finding.base.median, 1.3, 0.02) << "as measured";
+  }
+}
+
+void change_machine(report::Result& result, double slower) {
+  make_slower(result, slower);
+  for (auto& run : result.samples.runs) {
+    for (auto& round : run.rounds) round.calibration_seconds *= slower;
+  }
+}
+
+TEST(Metrics, AFasterMachineMakesNextToNothingNoMore) {
+  Config config;
+  config.metrics = {"straggler_ms"};
+  auto base = base_result();
+  give_phases(base, 0.005);
+  for (auto& run : base.samples.runs) {
+    for (auto& rank : run.rounds[0].ranks) rank.straggler_wait *= 2.4;
+  }
+  for (const double slower : {0.77, 1.0, 1.3}) {
+    auto next = make_result(2, calm);
+    change_machine(next, slower);
+    give_phases(next, 0.004);
     const auto comparison = compare({"base", {base}}, {"new", {next}}, config);
-    EXPECT_TRUE(comparison.findings.empty()) << "a share of " << share << " is next to nothing on both sides";
-    EXPECT_NE(comparison.outcome, Outcome::regression);
+    for (const auto& finding : comparison.findings) EXPECT_NEAR(finding.change, -0.035, 0.01) << slower;
   }
 }
 
