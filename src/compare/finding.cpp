@@ -224,8 +224,7 @@ std::string why_mean(const std::vector<double>& base, const std::vector<double>&
   return "";
 }
 
-std::string why_raised(double least, const Values& base, const Values& next) {
-  if (base.median >= least && next.median >= least) return "";
+std::string how_raised(double least) {
   return fmt::format("less than {} ms, {:g} % of the base's step, counts as that", report::rate(least),
                      100.0 * least_part);
 }
@@ -287,8 +286,7 @@ std::optional<OpenFinding> gather(const Side& base, const Side& next, const Conf
   const double least = least_counted(base, configuration.base, metric);
   if (none_above(least, base_values) && none_above(least, next_values)) {
     open.evidence = stats::exact_evidence(0.0);
-    finding.reason = why_raised(least, finding.base, finding.next);
-    finding.arithmetic = {finding.reason + ": there is no change"};
+    finding.arithmetic = {how_raised(least) + ": there is no change"};
     return open;
   }
   const auto all_base = flat(at_least(least, base_values));
@@ -299,7 +297,8 @@ std::optional<OpenFinding> gather(const Side& base, const Side& next, const Conf
   add_evidence(open, base, next, configuration, metric, config,
                {logs_of(base_values, metric), logs_of(next_values, metric)},
                least > 0.0 ? -std::log(least) : INFINITY);
-  if (metric.part_of_step) finding.reason = why_raised(least, finding.base, finding.next);
+  const bool one_raised = (finding.base.median < least) != (finding.next.median < least);
+  if (one_raised) finding.reason = how_raised(least);
   if (!metric.of_rounds) finding.reason = why_mean(all_base, all_next);
   return open;
 }

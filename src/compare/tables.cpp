@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/text.hpp"
+#include "compare/metric.hpp"
 #include "report/format.hpp"
 
 namespace dtrain::compare {
@@ -44,6 +45,15 @@ std::string how_normalised(const Comparison& comparison) {
   return any ? " Changes are corrected for the machine's own speed, which a calibration kernel took beside "
                "every round."
              : " Changes are not corrected for the machine's speed.";
+}
+
+std::string what_parts_count(const Comparison& comparison) {
+  const bool any = std::ranges::any_of(comparison.findings, [](const Finding& finding) {
+    return metrics().at(finding.metric).value.part_of_step;
+  });
+  if (!any) return "";
+  return fmt::format(" Of parts of a step, less than {:g} % of the base's step counts as that.",
+                     100.0 * least_part);
 }
 
 // Small corrections are in the noise.
@@ -104,12 +114,12 @@ report::Table finding_table(const Comparison& comparison) {
       "with its {:g} % interval{}, widened by what may have disturbed a side. Worse: {}, with the chance of "
       "a false "
       "alarm shared among all answers{}. Would find: the smallest loss that would be called worse in 8 of 10 "
-      "measurements like this.{}",
+      "measurements like this.{}{}",
       100.0 * gate.confidence, comparison.config.paired ? " from pairs" : "",
       bound ? fmt::format("a loss of more than {:g} %", 100.0 * gate.max_regress)
             : fmt::format("a loss beyond doubt, measured as more than {:g} %", 100.0 * gate.max_regress),
       looks > 1 ? fmt::format(" and {} looks at the growing evidence", looks) : "",
-      how_normalised(comparison));
+      what_parts_count(comparison), how_normalised(comparison));
   return table;
 }
 

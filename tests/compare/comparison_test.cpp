@@ -373,6 +373,7 @@ TEST(Metrics, PartsOfASlowerStepAreNotMoreWhereThereWasNothing) {
   EXPECT_EQ(comparison.outcome, Outcome::pass);
   for (const auto& finding : comparison.findings) {
     EXPECT_EQ(finding.change, 0.0);
+    EXPECT_EQ(finding.reason, "");
     EXPECT_NEAR(finding.next.median / finding.base.median, 1.3, 0.02) << "as measured";
   }
 }
