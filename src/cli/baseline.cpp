@@ -1,5 +1,6 @@
 #include "cli/baseline.hpp"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/log.hpp"
@@ -10,17 +11,6 @@
 namespace dtrain::cli {
 
 namespace fs = std::filesystem;
-
-void declare_baseline_flags(Flags& flags, config::Options& options) {
-  flags.group("Verdict");
-  flags.path("--baseline", "FILE",
-             "Result to hold this one against: exit 1 if worse, 6 if that cannot be told", options.baseline);
-  flags.value("--max-regress", "RATE",
-              fmt::format("Loss against the baseline that is let pass [{:g}%]", 100.0 * options.max_regress),
-              [&options](const std::string& text) {
-                options.max_regress = config::parse_rate(text, "--max-regress");
-              });
-}
 
 namespace {
 
@@ -40,6 +30,17 @@ bool takes_in(const fs::path& baseline, const fs::path& out) {
 }
 
 }  // namespace
+
+void declare_baseline_flags(Flags& flags, config::Options& options) {
+  flags.group("Verdict");
+  flags.path("--baseline", "FILE",
+             "Result to hold this one against: exit 1 if worse, 6 if that cannot be told", options.baseline);
+  flags.value("--max-regress", "RATE",
+              fmt::format("Loss against the baseline that is let pass [{:g}%]", 100.0 * options.max_regress),
+              [&options](const std::string& text) {
+                options.max_regress = config::parse_rate(text, "--max-regress");
+              });
+}
 
 std::optional<compare::Side> read_baseline(const config::Options& options) {
   if (options.baseline.empty()) return std::nullopt;
