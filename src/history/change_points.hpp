@@ -14,13 +14,23 @@ struct Observation {
   double own_variance = 0.0;
 };
 
-// The rate's level changed between results first - 1 and first. Ratios are after / before, with a 95 %
-// interval.
+// Results begin to end - 1.
+struct Level {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t size() const { return end - begin; }
+};
+
+// The rate left its level between results first() - 1 and first(). Ratios are after / before, of these two
+// levels alone, with a 95 % interval.
 struct ChangePoint {
-  std::size_t first = 0;  // of the new level
+  Level before;
+  Level after;  // begins later than first() where one or two results between belong to neither
   double ratio = 1.0;
   double low = 1.0;
   double high = 1.0;
+
+  std::size_t first() const { return before.end; }
 };
 
 inline constexpr std::size_t least_segment = 3;  // results on either side of a change
@@ -36,16 +46,19 @@ inline constexpr double least_change = 0.02;     // the interval lies wholly bey
 // - they fit clearly better than a straight line, so that a drift is no change;
 // - the interval of every change lies wholly beyond `least_change`.
 //
-// Else three levels, then four, are asked the same more sternly: a slip and its repair hide each other from a
-// single cut. Then each segment is searched again. What the results' own rounds scatter is the least that
-// noise can be.
+// Else three levels, and so on up to six, are asked the same more sternly: a slip and its repair hide each
+// other from a single cut, and the steps of a staircase do. Then each segment is searched again. What the
+// results' own rounds scatter is the least that noise can be.
+//
+// One or two results at a new level are none yet: they are kept out of the levels beside them. What changed
+// is told last, from the levels that were left.
 class ChangePointFinder {
  public:
   std::vector<ChangePoint> find(std::span<const Observation> series);
 
  private:
   void search(std::span<const double> logs, std::span<const double> own, std::size_t offset,
-              std::vector<ChangePoint>& found);
+              std::vector<std::size_t>& bounds);
   double strength_by_chance(std::size_t n, std::size_t cuts);
 
   std::map<std::pair<std::size_t, std::size_t>, double> by_chance_;  // of a length and number of cuts

@@ -45,19 +45,17 @@ void find_changes(Series& series, const std::vector<double>& logs, const std::ve
   std::vector<Observation> observations;
   for (std::size_t i = 0; i < logs.size(); ++i)
     observations.push_back({.log_rate = logs[i], .own_variance = series.points[i].own_variance});
-  const auto found = finder.find(observations);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const std::size_t begin = i == 0 ? 0 : found[i - 1].first;
-    const std::size_t middle = found[i].first;
-    const std::size_t end = i + 1 == found.size() ? raw.size() : found[i + 1].first;
-    const auto step = [&](std::span<const double> values) {
-      return stats::mean(values.subspan(middle, end - middle)) -
-             stats::mean(values.subspan(begin, middle - begin));
+  for (const auto& found : finder.find(observations)) {
+    const auto mean = [](std::span<const double> values, Level level) {
+      return stats::mean(values.subspan(level.begin, level.size()));
     };
-    Change change{.first = middle,
-                  .share = found[i].ratio - 1.0,
-                  .low = found[i].low - 1.0,
-                  .high = found[i].high - 1.0,
+    const auto step = [&](std::span<const double> values) {
+      return mean(values, found.after) - mean(values, found.before);
+    };
+    Change change{.first = found.first(),
+                  .share = found.ratio - 1.0,
+                  .low = found.low - 1.0,
+                  .high = found.high - 1.0,
                   .raw_share = std::expm1(step(raw)),
                   .machine_share = {}};
     if (series.reference_calibration_seconds > 0.0)

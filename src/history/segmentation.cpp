@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "stats/interval.hpp"
 
@@ -86,20 +87,24 @@ double corrected(double correlation, std::size_t n, std::size_t cuts) {
 
 }  // namespace
 
-Segmentation best_segmentation(std::span<const double> values, std::size_t cuts, std::size_t least) {
+Segmentation segmentation_at(std::span<const double> values, std::vector<std::size_t> bounds) {
   const std::size_t n = values.size();
   const Pieces pieces(values);
   Segmentation found;
-  found.bounds = best_bounds(pieces, n, cuts, least);
+  found.bounds = std::move(bounds);
   double residual = 0.0;
-  for (std::size_t level = 0; level <= cuts; ++level) {
+  for (std::size_t level = 0; level + 1 < found.bounds.size(); ++level) {
     found.levels.push_back(pieces.level(found.bounds[level], found.bounds[level + 1]));
     residual += pieces.residual(found.bounds[level], found.bounds[level + 1]);
   }
   found.residual = std::max(residual, least_residual);
   found.explained = pieces.residual(0, n) - residual;
-  found.correlation = corrected(lag_one(values, found), n, cuts);
+  found.correlation = corrected(lag_one(values, found), n, found.cuts());
   return found;
+}
+
+Segmentation best_segmentation(std::span<const double> values, std::size_t cuts, std::size_t least) {
+  return segmentation_at(values, best_bounds(Pieces(values), values.size(), cuts, least));
 }
 
 double residual_of_line(std::span<const double> values) {

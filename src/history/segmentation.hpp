@@ -21,6 +21,9 @@ struct Segmentation {
 // programming). The series has room for them: n >= (cuts + 1) least.
 Segmentation best_segmentation(std::span<const double> values, std::size_t cuts, std::size_t least);
 
+// Cut at these bounds, which ascend from 0 to the number of values.
+Segmentation segmentation_at(std::span<const double> values, std::vector<std::size_t> bounds);
+
 double residual_of_line(std::span<const double> values);  // least squares
 
 }  // namespace dtrain::history

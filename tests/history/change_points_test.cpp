@@ -103,10 +103,11 @@ TEST(ChangePoints, AreNotSeenInOutliers) {
 
 TEST(ChangePoints, AreFoundWhereTheyAre) {
   for (const double ratio : {0.9, 1.1}) {
-    const int found = count([&](Random& random) { return with_step(noise(random, 16, 0.02), 8, ratio); },
-                            [](const auto& changes) {
-                              return changes.size() == 1 && changes[0].first >= 7 && changes[0].first <= 9;
-                            });
+    const int found =
+        count([&](Random& random) { return with_step(noise(random, 16, 0.02), 8, ratio); },
+              [](const auto& changes) {
+                return changes.size() == 1 && changes[0].first() >= 7 && changes[0].first() <= 9;
+              });
     EXPECT_GE(found, trials * 95 / 100) << ratio;
   }
 }
@@ -116,8 +117,8 @@ TEST(ChangePoints, AreFoundThoughTheyHideEachOther) {
   const int found =
       count([](Random& random) { return with_step(with_step(noise(random, 24, 0.02), 8, 0.9), 16, 1 / 0.9); },
             [](const auto& changes) {
-              return changes.size() == 2 && changes[0].first >= 7 && changes[0].first <= 9 &&
-                     changes[1].first >= 15 && changes[1].first <= 17;
+              return changes.size() == 2 && changes[0].first() >= 7 && changes[0].first() <= 9 &&
+                     changes[1].first() >= 15 && changes[1].first() <= 17;
             });
   EXPECT_GE(found, trials * 95 / 100);
 }
@@ -139,8 +140,8 @@ TEST(ChangePoints, AreFoundOneByOne) {
   Random random(5);
   const auto changes = changes_in(with_step(with_step(noise(random, 36, 0.01), 12, 1.2), 24, 0.7));
   ASSERT_EQ(changes.size(), 2U);
-  EXPECT_EQ(changes[0].first, 12U);
-  EXPECT_EQ(changes[1].first, 24U);
+  EXPECT_EQ(changes[0].first(), 12U);
+  EXPECT_EQ(changes[1].first(), 24U);
   EXPECT_NEAR(changes[0].ratio, 1.2, 0.03);
   EXPECT_NEAR(changes[1].ratio, 0.7, 0.03);
 }
@@ -149,6 +150,61 @@ TEST(ChangePoints, AreNotWorthSayingBelowTwoPercent) {
   Random random(3);
   EXPECT_TRUE(changes_in(with_step(noise(random, 40, 0.0005), 20, 1.015)).empty());
   EXPECT_EQ(changes_in(with_step(noise(random, 40, 0.0005), 20, 1.03)).size(), 1U);
+}
+
+// The first cut takes the two later levels for one; the second cut tells them apart, and with them the sizes.
+TEST(ChangePoints, AreSizedByTheLevelsBesideThemAtLast) {
+  Random random(6);
+  const auto changes = changes_in(with_step(with_step(noise(random, 60, 0.01), 20, 0.7), 40, 0.8 / 0.7));
+  ASSERT_EQ(changes.size(), 2U);
+  EXPECT_EQ(changes[0].first(), 20U);
+  EXPECT_EQ(changes[0].after.end, 40U);
+  EXPECT_NEAR(changes[0].ratio, 0.7, 0.01);
+  EXPECT_LE(changes[0].low, 0.7);
+  EXPECT_GE(changes[0].high, 0.7);
+  EXPECT_EQ(changes[1].first(), 40U);
+  EXPECT_NEAR(changes[1].ratio, 0.8 / 0.7, 0.015);
+}
+
+// Two results at a new level would draw a good one in; the third makes it a level.
+TEST(ChangePoints, WaitForTheThirdResultOfALevel) {
+  const auto is_right = [](const auto& changes) {
+    return changes.size() == 1 && changes[0].first() == 20 && std::abs(changes[0].ratio - 0.9) < 0.02;
+  };
+  const auto after_good = [](std::size_t n) {
+    return [n](Random& random) { return with_step(noise(random, 20 + n, 0.01), 20, 0.9); };
+  };
+  for (const std::size_t n : {1, 2}) EXPECT_LE(false_alarms(after_good(n)), trials / 50) << n;
+  EXPECT_GE(count(after_good(3), is_right), trials * 95 / 100);
+  const auto before_good = [](Random& random) { return with_step(noise(random, 22, 0.01), 2, 1.1); };
+  EXPECT_LE(false_alarms(before_good), trials / 50);
+  const auto slip_of_two = [](Random& random) {
+    return with_step(with_step(noise(random, 42, 0.01), 20, 0.9), 22, 1 / 0.9);
+  };
+  EXPECT_LE(false_alarms(slip_of_two), tolerated);
+}
+
+// What may become a level does not hide an older change.
+TEST(ChangePoints, AreSeenBesideWhatIsNoLevelYet) {
+  const int found = count(
+      [](Random& random) { return with_step(with_step(noise(random, 22, 0.01), 10, 0.85), 20, 0.9); },
+      [](const auto& changes) {
+        return changes.size() == 1 && changes[0].first() == 10 && std::abs(changes[0].ratio - 0.85) < 0.03;
+      });
+  EXPECT_GE(found, trials * 95 / 100);
+}
+
+TEST(ChangePoints, AreFoundInAStaircase) {
+  for (const std::size_t levels : {4, 5, 6}) {
+    const auto staircase = [&](Random& random) {
+      Series series = noise(random, 10 * levels, 0.01);
+      for (std::size_t i = 0; i < series.size(); ++i)
+        series[i] += std::log(1.0 - 0.1 * static_cast<double>(i / 10));
+      return series;
+    };
+    const int found = count(staircase, [&](const auto& changes) { return changes.size() == levels - 1; });
+    EXPECT_GE(found, trials * 95 / 100) << levels;
+  }
 }
 
 // Three rounds that agree by luck say nothing where the rounds within them scatter as much as the step.
@@ -163,7 +219,7 @@ TEST(ChangePoints, NeedThreeResultsOnEitherSide) {
   EXPECT_TRUE(changes_in({0, 0, 0, 1, 1}).empty());
   const auto changes = changes_in({0, 0, 0, 1, 1, 1});
   ASSERT_EQ(changes.size(), 1U);
-  EXPECT_EQ(changes[0].first, 3U);
+  EXPECT_EQ(changes[0].first(), 3U);
   EXPECT_NEAR(changes[0].ratio, std::exp(1.0), 1e-6);
   EXPECT_TRUE(changes_in({2, 2, 2, 2, 2, 2, 2, 2}).empty());
 }
@@ -176,8 +232,8 @@ TEST(ChangePoints, AreTheSameEveryTime) {
   const auto second = ChangePointFinder().find(series);
   ASSERT_EQ(first.size(), 1U);
   ASSERT_EQ(second.size(), 1U);
-  EXPECT_EQ(first[0].first, 11U);
-  EXPECT_EQ(first[0].first, second[0].first);
+  EXPECT_EQ(first[0].first(), 11U);
+  EXPECT_EQ(first[0].first(), second[0].first());
   EXPECT_EQ(first[0].low, second[0].low);
 }
 
@@ -188,9 +244,9 @@ TEST(ChangePoints, AreFoundInALongSeries) {
     series = with_step(series, first, first == 250 ? 1.15 : 0.9);
   const auto changes = changes_in(series);
   ASSERT_EQ(changes.size(), 3U);
-  EXPECT_NEAR(static_cast<double>(changes[0].first), 100.0, 1.0);
-  EXPECT_NEAR(static_cast<double>(changes[1].first), 250.0, 1.0);
-  EXPECT_NEAR(static_cast<double>(changes[2].first), 600.0, 1.0);
+  EXPECT_NEAR(static_cast<double>(changes[0].first()), 100.0, 1.0);
+  EXPECT_NEAR(static_cast<double>(changes[1].first()), 250.0, 1.0);
+  EXPECT_NEAR(static_cast<double>(changes[2].first()), 600.0, 1.0);
 }
 
 }  // namespace
