@@ -22,7 +22,7 @@ void doubt_drift(std::span<const double> logs, std::vector<Doubt>& out) {
   const double drift = significant_drift(rates);
   if (std::abs(drift) <= drift_limit) return;
   out.push_back(
-      {.share = 0.5 * std::abs(drift),
+      {.share = -std::expm1(-0.5 * std::abs(std::log1p(drift))),  // half of it, as a factor
        .only_slows = false,
        .what = fmt::format("its rate drifts by {:+.1f} % from the first to the last round", 100.0 * drift)});
 }

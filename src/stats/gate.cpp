@@ -24,15 +24,16 @@ Judgement measure(const Question& question, const GateConfig& config, double con
   Judgement judgement;
   judgement.change = share(evidence.estimate());
   const Bounds shown = evidence.interval(confidence);
-  judgement.low = share(shown.low) - question.may_hide;
-  judgement.high = share(shown.high) + question.may_feign;
+  judgement.low = share(shown.low + log_of_loss(question.may_hide));
+  judgement.high = share(shown.high - log_of_loss(question.may_feign));
   const double shown_loss = config.limit == Limit::bound ? config.max_regress : 0.0;
-  judgement.p_worse = evidence.p_below(log_of_loss(shown_loss + question.may_feign));
+  const double limit = log_of_loss(shown_loss) + log_of_loss(question.may_feign);
+  judgement.p_worse = evidence.p_below(limit);
   const Bounds strictest = evidence.interval(1.0 - (1.0 - confidence) / static_cast<double>(questions));
   const double needed =
       0.5 * (strictest.high - strictest.low) + power_of_half * 0.5 * (shown.high - shown.low);
   if (std::isfinite(needed)) {
-    const double found = -share(log_of_loss(shown_loss + question.may_feign) - needed);
+    const double found = -share(limit - needed);
     judgement.least_found = std::max(found, config.max_regress);
   }
   return judgement;

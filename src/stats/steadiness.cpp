@@ -17,8 +17,8 @@ constexpr double least_group = 0.15;
 constexpr std::size_t least_steps_for_groups = 40;
 
 struct Evidence {
-  std::vector<double> rates;         // images/s
-  std::vector<double> calibrations;  // where there are any
+  std::vector<double> rates;   // images/s
+  std::vector<double> speeds;  // of the machine, 1 / calibration, where there are any
   std::vector<double> step_seconds;
   double seconds = 0.0;
 };
@@ -28,7 +28,7 @@ Evidence gather(const measure::RunSamples& run) {
   for (const auto& round : run.rounds) {
     if (round.seconds <= 0.0) continue;
     evidence.rates.push_back(static_cast<double>(round.images) / round.seconds);
-    if (round.calibration_seconds > 0.0) evidence.calibrations.push_back(round.calibration_seconds);
+    if (round.calibration_seconds > 0.0) evidence.speeds.push_back(1.0 / round.calibration_seconds);
     evidence.step_seconds.insert(evidence.step_seconds.end(), round.step_seconds.begin(),
                                  round.step_seconds.end());
     evidence.seconds += round.seconds;
@@ -39,7 +39,7 @@ Evidence gather(const measure::RunSamples& run) {
 void judge_drift(const Evidence& evidence, std::vector<std::string>& reasons) {
   const double drift = significant_drift(evidence.rates);
   if (std::abs(drift) <= drift_limit) return;
-  const double machine = -significant_drift(evidence.calibrations);  // shorter is faster
+  const double machine = significant_drift(evidence.speeds);
   const bool same_way = machine * drift > 0.0 && std::abs(machine) > 0.5 * std::abs(drift);
   reasons.push_back(fmt::format(
       "the rate drifts: {:+.1f} % from the first to the last round; {}", 100.0 * drift,
@@ -129,13 +129,12 @@ void judge_groups(const Evidence& evidence, std::vector<std::string>& reasons) {
 
 double significant_drift(std::span<const double> values) {
   const std::size_t n = values.size();
-  const double middle = median({values.begin(), values.end()});
-  if (n < 2 || middle == 0.0) return 0.0;
+  if (n < 2 || std::ranges::any_of(values, [](double value) { return !(value > 0.0); })) return 0.0;
   double trend = 0.0;
   std::vector<double> slopes;
   for (std::size_t i = 0; i < n; ++i) {
     for (std::size_t j = i + 1; j < n; ++j) {
-      const double difference = values[j] - values[i];
+      const double difference = std::log(values[j] / values[i]);
       trend += difference > 0.0 ? 1.0 : difference < 0.0 ? -1.0 : 0.0;
       slopes.push_back(difference / static_cast<double>(j - i));
     }
@@ -143,7 +142,7 @@ double significant_drift(std::span<const double> values) {
   const auto count = static_cast<double>(n);
   const double variance = count * (count - 1.0) * (2.0 * count + 5.0) / 18.0;
   if (std::abs(trend) - 1.0 <= significant * std::sqrt(variance)) return 0.0;
-  return median(std::move(slopes)) * (count - 1.0) / middle;
+  return std::expm1(median(std::move(slopes)) * (count - 1.0));
 }
 
 TwoGroups split_in_two(std::vector<double> values) {

@@ -26,8 +26,8 @@ inline constexpr double bimodal_limit = 0.20;          // between the two groups
 
 Steadiness judge(const measure::RunSamples& run);
 
-// Change from the first to the last value along the Theil-Sen line, relative to the median, if the
-// Mann-Kendall test finds a trend (two-sided, 5 %; needs five values); else 0.
+// Change from the first to the last value along the Theil-Sen line of their logarithms, last / first - 1, if
+// the Mann-Kendall test finds a trend (two-sided, 5 %; needs five values, all above 0); else 0.
 double significant_drift(std::span<const double> values);
 
 // The best split of the values in two groups (Otsu 1979). Two groups are there when the split explains most

@@ -31,11 +31,14 @@ const std::vector<double> steady{100, 101, 99, 100, 101};
 TEST(Doubt, NoneOfASteadyRun) { EXPECT_TRUE(doubts(run_of(steady), logs(steady), 2).empty()); }
 
 TEST(Doubt, DriftMayHaveGoneEitherWay) {
-  const std::vector<double> rates{100, 105, 110, 115, 120};
-  const auto found = doubts(run_of(rates), logs(rates), 2);
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_NEAR(found[0].share, 0.5 * 20.0 / 110.0, 1e-9);
-  EXPECT_FALSE(found[0].only_slows);
+  const std::vector<double> rates{100, 110, 121, 133.1, 146.41};
+  const std::vector<double> falling(rates.rbegin(), rates.rend());
+  for (const auto& drifting : {rates, falling}) {
+    const auto found = doubts(run_of(drifting), logs(drifting), 2);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_NEAR(found[0].share, 1.0 - 1.0 / 1.21, 1e-9);  // to the middle
+    EXPECT_FALSE(found[0].only_slows);
+  }
 }
 
 TEST(Doubt, DriftThatCalibrationTookOutIsNone) {

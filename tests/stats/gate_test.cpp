@@ -67,7 +67,7 @@ TEST(Gate, NoChangePassesEvenWithoutAllowance) {
 TEST(Gate, AsksForTheLossBeyondLimitAndDoubt) {
   const Stub evidence(0.0, 0.01);
   judge({{&evidence, 0.10, 0.0}}, {.max_regress = 0.05});
-  EXPECT_NEAR(evidence.asked(), std::log(0.85), 1e-12);
+  EXPECT_NEAR(evidence.asked(), std::log(0.95 * 0.90), 1e-12);
 }
 
 TEST(Gate, DisturbanceOfTheNewSideCannotHideALoss) {
@@ -79,8 +79,15 @@ TEST(Gate, DisturbanceOfTheNewSideCannotHideALoss) {
 TEST(Gate, IntervalIsWidenedOnTheSideOfTheDoubt) {
   const Stub evidence(0.0, 0.01);
   const Judgement judged = judge({{&evidence, 0.10, 0.20}}, {}).front();
-  EXPECT_NEAR(judged.low, std::expm1(-0.01) - 0.20, 1e-12);
-  EXPECT_NEAR(judged.high, std::expm1(0.01) + 0.10, 1e-12);
+  EXPECT_NEAR(judged.low, std::exp(-0.01) * 0.80 - 1.0, 1e-12);
+  EXPECT_NEAR(judged.high, std::exp(0.01) / 0.90 - 1.0, 1e-12);
+}
+
+TEST(Gate, NoMoreThanAllCanBeLost) {
+  const Stub evidence(std::log(0.3), 0.1);
+  EXPECT_NEAR(judge({{&evidence, 0.0, 0.9}}, {}).front().low, 0.03 * std::exp(-0.1) - 1.0, 1e-12);
+  EXPECT_GE(judge({{&evidence, 0.0, 1.0}}, {}).front().low, -1.0);
+  EXPECT_GE(judge({{&evidence, 0.0, 1.8}}, {}).front().low, -1.0);
 }
 
 TEST(Gate, HolmsCorrection) {
