@@ -74,6 +74,14 @@ stats::Summary summary_of(const report::Result& result) {
                            .peak_bytes_per_replica = result.model.peak_bytes_per_replica});
 }
 
+// Empty if the run has a place in the history.
+std::string why_not(const measure::RunSamples& run) {
+  if (!run.failure.empty()) return "failed: " + run.failure;
+  if (run.rounds.empty()) return "was not measured";
+  if (!run.weights_agree) return "ended with different weights on its ranks";
+  return {};
+}
+
 // Puts every run where it belongs.
 class Sorter {
  public:
@@ -85,10 +93,8 @@ class Sorter {
     const stats::Summary summary = summary_of(result);
     for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
       const auto& run = result.samples.runs[i];
-      if (!run.failure.empty() || run.rounds.empty()) {
-        history.notes.push_back(
-            fmt::format("{}: {} {}, left out", source.file, run.plan.id,
-                        run.failure.empty() ? "was not measured" : "failed: " + run.failure));
+      if (const std::string why = why_not(run); !why.empty()) {
+        history.notes.push_back(fmt::format("{}: {} {}, left out", source.file, run.plan.id, why));
         continue;
       }
       auto& list = tool == "dtrain" ? machine_of(result).series : others;

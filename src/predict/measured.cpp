@@ -54,6 +54,7 @@ std::string why_not(const RunSamples& run, const report::Result& result) {
   if (run.plan.exact) return "its sums are exact, which was not what was asked";
   if (!run.failure.empty()) return "it failed: " + run.failure;
   if (run.rounds.empty()) return "no round was measured";
+  if (!run.weights_agree) return "its ranks ended with different weights";
   for (const auto& round : run.rounds) {
     if (std::cmp_not_equal(round.ranks.size(), run.plan.replicas))
       return "the phases of its ranks are not known";

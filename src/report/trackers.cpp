@@ -45,14 +45,14 @@ bool is_finite(const stats::Interval& interval) {
   return std::isfinite(interval.median) && std::isfinite(interval.low) && std::isfinite(interval.high);
 }
 
-// Runs that have a number to give: measured to their end, and that number is one.
+// Runs that have a number to give: measured to their end, training one model, and that number is one.
 std::vector<std::size_t> runs_to_track(const Result& result) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < result.samples.runs.size(); ++i) {
     const auto& run = result.samples.runs[i];
     const auto& rate = summary_of(result, i).images_per_second;
-    if (run.failure.empty() && !run.rounds.empty() && is_finite(rate) && rate.median > 0.0)
-      found.push_back(i);
+    const bool sound = run.failure.empty() && run.weights_agree && !run.rounds.empty();
+    if (sound && is_finite(rate) && rate.median > 0.0) found.push_back(i);
   }
   return found;
 }

@@ -140,7 +140,7 @@ std::string best_strategy(const measure::Samples& samples, const std::vector<Run
   std::vector<std::size_t> measured;
   for (const std::size_t index : indices) {
     const RunSamples& run = samples.runs[index];
-    if (run.failure.empty() && !run.rounds.empty()) measured.push_back(index);
+    if (run.failure.empty() && run.weights_agree && !run.rounds.empty()) measured.push_back(index);
   }
   if (measured.size() < 2) return {};
   const RunPlan& plan = samples.runs[measured.front()].plan;

@@ -38,6 +38,11 @@ TEST(Refusal, CountsOnlyRunsThatCanBeUsed) {
   EXPECT_THAT(predict(failed, ask({8})).refusal,
               HasSubstr("not used: multi-worker-2: it failed: rank 1 was lost"));
 
+  report::Result apart = make_result({}, {1, 2, 4});
+  apart.samples.runs[2].weights_agree = false;
+  EXPECT_THAT(predict(apart, ask({8})).refusal,
+              HasSubstr("not used: multi-worker-4: its ranks ended with different weights"));
+
   report::Result exact = make_result({}, {1, 2, 4});
   exact.samples.runs[2].plan.exact = true;
   EXPECT_NE(predict(exact, ask({8})).refusal, "");

@@ -128,6 +128,14 @@ TEST(ForTrackers, LeaveOutWhatIsNoNumber) {
   EXPECT_EQ(to_github_action_benchmark(empty_result()), "[]\n");
 }
 
+TEST(ForTrackers, LeaveOutRanksThatHoldDifferentWeights) {
+  Result r = steady_result();
+  const std::size_t all = bencher(r).size();
+  r.samples.runs[3].weights_agree = false;
+  EXPECT_EQ(bencher(r).size(), all - 1);
+  for (const auto& name : names(action(r))) EXPECT_THAT(name, testing::Not(testing::HasSubstr("mirrored-4")));
+}
+
 TEST(ForTrackers, KeepNamesWithinBenchersLimit) {
   Result r = one_point_result();
   for (int i = 0; i < 2000; ++i) r.model.name += "ä";

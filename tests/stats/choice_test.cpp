@@ -102,6 +102,13 @@ TEST(BestStrategy, LeavesFailedRunsOut) {
   EXPECT_THAT(verdict_of(samples), Not(HasSubstr("fits")));
 }
 
+TEST(BestStrategy, LeavesRunsOutWhoseRanksHoldDifferentWeights) {
+  auto samples = samples_of({run_of("mirrored", 40, 1), run_of("sharded", 80, 1), run_of("tensor", 10, 1)});
+  samples.runs[2].weights_agree = false;
+  EXPECT_THAT(verdict_of(samples), StartsWith("mirrored fits"));
+  EXPECT_THAT(verdict_of(samples), Not(HasSubstr("tensor")));
+}
+
 TEST(CommonSteps, AreThoseThatAllTook) {
   auto samples = samples_of({run_of("mirrored", 40, 1), run_of("sharded", 80, 1)});
   samples.runs[0].losses.resize(7);
