@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
@@ -15,6 +16,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::uintmax_t largest_result = 256u << 20;  // bytes: traces are larger, results are not
+
+constexpr std::string_view any_result = "\"dtrain.result/";  // of any version
 
 bool is_schema(const std::string& text) { return text.find("\"$schema\"") != std::string::npos; }
 
@@ -69,7 +72,7 @@ class Collector {
     if (fs::file_size(file, error) > largest_result || error) return skip("too large, or unreadable");
     std::ifstream in(file, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-    if (is_schema(text) || text.find(report::Result::schema) == std::string::npos) {
+    if (is_schema(text) || text.find(any_result) == std::string::npos) {
       if (!is_other_output(file, text)) skip("no result");
       return;
     }

@@ -18,7 +18,8 @@ struct Collection {
 };
 
 // All results among files, and at any depth in folders: dtrain's, other tools' and baselines. Links to
-// folders are not followed. What is no result is skipped in a folder, and is a data error where it was named.
+// folders are not followed. What is no result, or cannot be read as one, is skipped in a folder, and is a
+// data error where it was named.
 // Data error where nothing is left.
 Collection collect(const std::vector<std::string>& paths);
 

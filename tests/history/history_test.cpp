@@ -239,7 +239,7 @@ TEST(History, CallsADriftADrift) {
   for (int day = 1; day <= 20; ++day) results.push_back(result_of(day, 1.0 - 0.01 * day));
   const auto series = history_of(results).machines[0].series[0];
   EXPECT_THAT(series.changes, IsEmpty());
-  EXPECT_THAT(series.remark, HasSubstr("no single change, but a drift of -2"));
+  EXPECT_THAT(series.remark, HasSubstr("no single change, but a drift of -19"));
 }
 
 TEST(History, PutsAnotherToolBesideOursOfEqualWork) {
@@ -281,13 +281,17 @@ TEST(History, LeavesOutWhatIsNotWholeAndSaysSo) {
   Result cut = result_of(2);
   cut.samples.complete = false;
   Result failed = result_of(3);
+  failed.samples.runs[2].weights_agree = false;
   failed.samples.runs[3].failure = "rank 1 was lost";
   const History history = history_of({result_of(1), cut, failed});
   EXPECT_EQ(history.results, 2U);
   EXPECT_EQ(history.machines[0].series[3].points.size(), 1U);
-  EXPECT_EQ(history.machines[0].series[2].points.size(), 2U);
-  EXPECT_THAT(history.notes, ElementsAre("1.json: incomplete, left out",
-                                         "2.json: mirrored-4 failed: rank 1 was lost, left out"));
+  EXPECT_EQ(history.machines[0].series[2].points.size(), 1U);
+  EXPECT_EQ(history.machines[0].series[1].points.size(), 2U);
+  EXPECT_THAT(history.notes,
+              ElementsAre("1.json: incomplete, left out",
+                          "2.json: mirrored-2 ended with different weights on its ranks, left out",
+                          "2.json: mirrored-4 failed: rank 1 was lost, left out"));
 }
 
 TEST(History, NeverCallsSimulatedReplicasEfficient) {
@@ -328,16 +332,18 @@ TEST_F(HistoryFolder, SkipsWhatIsNoResultAndNamesIt) {
   save("cut.json", to_json(result_of(2)).substr(0, 5000));
   save("package.json", "{\"name\": \"x\"}");
   save("empty.json", "");
+  save("later.json", "{\"schema\": \"dtrain.result/9\"}");
   save("bencher.json", "{}");
   save("schema.json", "{\"$schema\": \"x\", \"const\": \"dtrain.result/1\"}");
   save("allreduce.json", "{\"schema\": \"dtrain.allreduce/1\"}");
   save("notes.txt", "dtrain.result/1");
   const Collection found = collected();
   EXPECT_EQ(found.sources.size(), 1U);
-  EXPECT_THAT(
-      found.skipped,
-      ElementsAre(AllOf(HasSubstr("cut.json (is not JSON: it ends too early"), Not(HasSubstr("cut.json: "))),
-                  HasSubstr("empty.json (no result)"), HasSubstr("package.json (no result)")));
+  EXPECT_THAT(found.skipped, ElementsAre(AllOf(HasSubstr("cut.json (is not JSON: it ends too early"),
+                                               Not(HasSubstr("cut.json: "))),
+                                         HasSubstr("empty.json (no result)"),
+                                         AllOf(HasSubstr("later.json ("), HasSubstr("dtrain.result/9")),
+                                         HasSubstr("package.json (no result)")));
   const History history = make_history(found);
   EXPECT_EQ(history.notes.size(), 1U);
 }
