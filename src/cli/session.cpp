@@ -198,6 +198,10 @@ void measure_ahead(Session& session) {
   if (!session.job.alone()) share_layer_costs(session.job, session.options, session.options.timeout);
 }
 
+int shares_of_strategy(const config::Options& options, int replicas) {
+  return strategy::strategies().at(options.strategy).value->shares(options, replicas);
+}
+
 // Everything that may be wrong is found out here.
 void prepare(Session& session, config::Options options, MakePlan make_plan) {
   const bool side_by_side = options.strategy == all_strategies;
@@ -207,7 +211,7 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   }
   look_around(session, options);
   if (side_by_side) take_all_strategies(session, options);
-  session.plan = make_plan(options, session.inventory);
+  session.plan = make_plan(options, session.inventory, shares_of_strategy);
   fill_in(options, session.plan);
   session.options = std::move(options);
   require_cpu_for_new_ways(session);
@@ -234,6 +238,8 @@ void prepare(Session& session, config::Options options, MakePlan make_plan) {
   }
   if (!session.data.note.empty()) warn(session, session.data.note);
   for (const auto& note : session.plan.notes) warn(session, note);
+  const std::string unused = bucket_flags_without_effect(session.options);
+  if (!unused.empty() && !session.job.place.evaluator) warn(session, unused);
   for (const auto& note : session.job.place.notes) {
     if (session.job.alone()) warn(session, note);
   }

@@ -29,7 +29,7 @@ struct Session {
   std::vector<std::string> warnings;
 };
 
-using MakePlan = config::Plan (*)(const config::Options&, const config::Inventory&);
+using MakePlan = config::Plan (*)(const config::Options&, const config::Inventory&, const config::SharesOf&);
 
 // Throws usage, environment or data errors. Outputs are opened (and made) unless this is a dry run.
 Session open_session(config::Options options, MakePlan make_plan);

@@ -1,6 +1,7 @@
 #include "base/error.hpp"
 #include "base/text.hpp"
 #include "cli/training_flags.hpp"
+#include "strategy/strategy.hpp"
 
 namespace dtrain::cli {
 
@@ -33,6 +34,19 @@ void refuse_flags_of_others(const config::Options& options) {
         fmt::format("{} belongs to --strategy {}, not to {}", owned.flag, owned.owner, options.strategy),
         fmt::format("use --strategy {}, or leave {} out", owned.owner, owned.flag));
   }
+}
+
+std::string bucket_flags_without_effect(const config::Options& options) {
+  const auto* entry = strategy::strategies().find(options.strategy);
+  if (entry == nullptr || entry->value->sends_buckets()) return {};
+  std::vector<std::string> unused;
+  if (options.bucket_mb != defaults.bucket_mb)
+    unused.push_back(fmt::format("--bucket-mb {:g}", options.bucket_mb));
+  if (!options.overlap) unused.emplace_back("--no-overlap");
+  if (options.allreduce != defaults.allreduce) unused.push_back("--allreduce " + options.allreduce);
+  if (unused.empty()) return {};
+  return fmt::format("{} {} no effect under --strategy {}, which sends no buckets of gradients",
+                     join(unused, ", "), unused.size() == 1 ? "has" : "have", options.strategy);
 }
 
 void declare_part_flags(Flags& flags, config::Options& options) {

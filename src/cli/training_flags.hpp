@@ -13,6 +13,8 @@ namespace dtrain::cli {
 void declare_world_flags(Flags& flags, config::Options& options);  // strategy, replicas, device, batch
 // Throws a usage error for a flag of another strategy than the one that was asked for.
 void refuse_flags_of_others(const config::Options& options);
+// A note where flags were given that are about buckets of gradients, and the strategy sends none.
+std::string bucket_flags_without_effect(const config::Options& options);
 void declare_part_flags(Flags& flags, config::Options& options);     // pipeline, sharded, tpu
 void declare_cluster_flags(Flags& flags, config::Options& options);  // other processes
 void declare_model_flag(Flags& flags, const std::string& help,

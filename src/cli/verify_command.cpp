@@ -14,15 +14,16 @@ namespace {
 
 constexpr int fewest_replicas = 2;  // one replica is equal to itself: a check that cannot fail
 
-config::Plan make_verify_plan(const config::Options& options, const config::Inventory& inventory) {
-  config::Plan plan = config::make_train_plan(options, inventory);
+config::Plan make_verify_plan(const config::Options& options, const config::Inventory& inventory,
+                              const config::SharesOf& shares) {
+  config::Plan plan = config::make_train_plan(options, inventory, shares);
   if (!options.replicas.empty() || plan.runs.back().replicas >= fewest_replicas ||
       options.strategy == "single") {
     return plan;
   }
   config::Options two = options;
   two.replicas = {fewest_replicas};
-  return config::make_train_plan(two, inventory);
+  return config::make_train_plan(two, inventory, shares);
 }
 
 std::string render(const train::EquivalenceReport& report) {

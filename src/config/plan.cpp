@@ -90,7 +90,39 @@ struct BatchRule {
   std::int64_t fixed = default_batch_size;  // images a micro-step of a replica, or a step of all replicas
 };
 
-BatchRule batch_rule(const Options& options, int largest) {
+// Of the strategies to measure, the one that deals a step into most shares says how many images it needs.
+int most_shares(const Options& options, int largest, const SharesOf& shares) {
+  if (options.side_by_side.empty()) return shares(options, largest);
+  int most = 1;
+  for (const auto& strategy : options.side_by_side) {
+    Options one = options;
+    one.strategy = strategy;
+    most = std::max(most, shares(one, largest));
+  }
+  return most;
+}
+
+// Who gets one share of a step's images.
+std::string takers(int shares, int replicas) {
+  return fmt::format("{} {}{}", shares, shares == replicas ? "replica" : "group", shares == 1 ? "" : "s") +
+         (shares == replicas ? "" : " of replicas");
+}
+
+void require_an_image_a_share(const Options& options, int largest, int shares) {
+  const int smallest = shares * options.accumulate;
+  if (*options.global_batch >= smallest) return;
+  const bool by_replica = shares == largest;
+  throw usage_error(
+      fmt::format("--global-batch {} is smaller than {}{} need to get one image each", *options.global_batch,
+                  takers(shares, largest),
+                  options.accumulate > 1 ? fmt::format(" with --accumulate {}", options.accumulate) : ""),
+      fmt::format("use --global-batch {} or more{}", smallest,
+                  options.accumulate > 1 ? ", or a smaller --accumulate"
+                  : by_replica           ? fmt::format(", or --replicas {} or fewer", *options.global_batch)
+                                         : ""));
+}
+
+BatchRule batch_rule(const Options& options, int largest, const SharesOf& shares) {
   const std::int64_t accumulate = options.accumulate;
   const std::int64_t per_replica = options.batch_size.value_or(default_batch_size);
   const std::int64_t at_largest = per_replica * largest * accumulate;
@@ -113,15 +145,7 @@ BatchRule batch_rule(const Options& options, int largest) {
                       accumulate > 1 ? fmt::format(" x {} accumulated", accumulate) : "", at_largest),
           fmt::format("give one of them, or --global-batch {}", at_largest));
     }
-    const std::int64_t smallest = largest * accumulate;
-    if (global < smallest) {
-      throw usage_error(
-          fmt::format("--global-batch {} is smaller than {} replicas{} need to get one image each", global,
-                      largest, accumulate > 1 ? fmt::format(" with --accumulate {}", accumulate) : ""),
-          fmt::format("use --global-batch {} or more{}", smallest,
-                      accumulate == 1 ? fmt::format(", or --replicas {} or fewer", global)
-                                      : ", or a smaller --accumulate"));
-    }
+    require_an_image_a_share(options, largest, most_shares(options, largest, shares));
     return {Scaling::strong, global};
   }
 
@@ -137,25 +161,25 @@ BatchRule batch_rule(const Options& options, int largest) {
   return {Scaling::weak, per_replica};
 }
 
-void deal_batch(RunPlan& run, const BatchRule& rule, int accumulate) {
-  const std::int64_t per_replica = rule.fixed * accumulate;
-  run.global_batch =
-      static_cast<int>(rule.scaling == Scaling::weak ? per_replica * run.replicas : rule.fixed);
-  for (int rank = 0; rank < run.replicas; ++rank) {
-    const int images = share_of(run.global_batch, rank, run.replicas);
-    run.replica_batch.push_back(share_of(images, 0, accumulate));
-  }
-}
+// What all runs of a plan have in common.
+struct Frame {
+  const Inventory& inventory;
+  const SharesOf& shares;
+  BatchRule rule;
+  int largest = 1;
+};
 
-RunPlan make_run(const Options& options, const Inventory& inventory, const BatchRule& rule, int replicas,
-                 int largest) {
+RunPlan make_run(const Options& options, const Frame& frame, int replicas) {
   RunPlan run;
   run.strategy = options.strategy;
   run.replicas = replicas;
   run.id = fmt::format("{}-{}", run.strategy, replicas);
-  deal_batch(run, rule, options.accumulate);
-  if (!inventory.workers.empty()) deal_to_workers(run, inventory, largest);
-  place(run, options, inventory);
+  const std::int64_t images = frame.rule.scaling == Scaling::weak
+                                  ? frame.rule.fixed * options.accumulate * replicas
+                                  : frame.rule.fixed;
+  deal_batch(run, static_cast<int>(images), options.accumulate, frame.shares(options, replicas));
+  if (!frame.inventory.workers.empty()) deal_to_workers(run, frame.inventory, frame.largest);
+  place(run, options, frame.inventory);
   return run;
 }
 
@@ -184,31 +208,39 @@ void require_delay_beyond_bases(const Options& options, int largest) {
       "use --replicas 2 or more");
 }
 
-void note_uneven_shares(Plan& plan) {
+void note_uneven_shares(Plan& plan, const Options& options, const SharesOf& shares_of) {
   for (const auto& run : plan.runs) {
-    if (run.global_batch % run.replicas == 0) continue;
-    const int larger = share_of(run.global_batch, 0, run.replicas);
+    Options one = options;
+    one.strategy = run.strategy;
+    const int shares = shares_of(one, run.replicas);
+    if (run.global_batch % shares == 0) continue;
+    const int larger = share_of(run.global_batch, 0, shares);
     plan.notes.push_back(
-        fmt::format("{}: {} replicas do not divide the global batch of {}, so they take {} or {} images "
+        fmt::format("{}: {} do not divide the global batch of {}, so they take {} or {} images "
                     "each; gradients are weighted by images",
-                    run.id, run.replicas, run.global_batch, larger, larger - 1));
+                    run.id, takers(shares, run.replicas), run.global_batch, larger, larger - 1));
   }
 }
 
 // They change nothing on the device that was found, so that one command line serves several machines.
 void note_unused_flags(Plan& plan, const Options& options, const Inventory& inventory) {
   std::vector<std::string> unused;
-  if (inventory.device == "cpu") {
+  if (inventory.device != "cuda") {
     if (options.allocator != Allocator::standard) unused.push_back("--allocator " + name(options.allocator));
     if (options.memory_growth) unused.emplace_back("--memory-growth");
     if (!options.cuda_graphs) unused.emplace_back("--no-cuda-graphs");
-  } else if (options.threads_per_replica != 1 && inventory.device == "cuda") {
+  } else if (options.threads_per_replica != 1) {
     unused.push_back(fmt::format("--threads-per-replica {}", options.threads_per_replica));
   }
+  if (!options.pjrt_plugin.empty() && inventory.device != "tpu") {
+    unused.push_back("--pjrt-plugin " + options.pjrt_plugin);
+  }
   if (unused.empty()) return;
-  plan.notes.push_back(fmt::format("{} {} no effect on {} replicas", join(unused, ", "),
+  plan.notes.push_back(fmt::format("{} {} no effect on {}", join(unused, ", "),
                                    unused.size() == 1 ? "has" : "have",
-                                   inventory.device == "cpu" ? "CPU" : "GPU"));
+                                   inventory.device == "tpu"   ? "devices behind a PJRT plugin"
+                                   : inventory.device == "cpu" ? "CPU replicas"
+                                                               : "GPU replicas"));
 }
 
 // What is trained then differs from what N replicas with exact sums train.
@@ -236,15 +268,13 @@ void note_simulation(Plan& plan) {
 }
 
 // Every strategy with as many devices as were asked for: the plain loop is the base of all.
-void add_side_by_side(Plan& plan, const Options& options, const Inventory& inventory, const BatchRule& rule,
-                      const std::vector<int>& asked) {
-  const int largest = asked.back();
-  const std::vector<int> counts = options.replicas_swept ? asked : std::vector{largest};
+void add_side_by_side(Plan& plan, const Options& options, const Frame& frame, const std::vector<int>& asked) {
+  const std::vector<int> counts = options.replicas_swept ? asked : std::vector{frame.largest};
   for (const int n : counts) {
     for (const auto& strategy : options.side_by_side) {
       Options one = options;
       one.strategy = strategy;
-      plan.runs.push_back(make_run(one, inventory, rule, n, largest));
+      plan.runs.push_back(make_run(one, frame, n));
     }
   }
 }
@@ -265,28 +295,37 @@ int share_of(int total, int rank, int replicas) {
   return total / replicas + (rank < total % replicas ? 1 : 0);
 }
 
-Plan make_bench_plan(const Options& options, const Inventory& inventory) {
+void deal_batch(RunPlan& run, int global_batch, int accumulate, int shares) {
+  run.global_batch = global_batch;
+  run.replica_batch.clear();
+  for (int rank = 0; rank < run.replicas; ++rank) {
+    const int share = std::min(rank / std::max(run.replicas / shares, 1), shares - 1);
+    run.replica_batch.push_back(share_of(share_of(global_batch, share, shares), 0, accumulate));
+  }
+}
+
+Plan make_bench_plan(const Options& options, const Inventory& inventory, const SharesOf& shares) {
   const auto asked = asked_replicas(options, inventory);
   const int largest = asked.back();
   require_device(options, inventory, largest);
   require_gradients(options, largest);
   require_delay_beyond_bases(options, largest);
   require_delayed_ranks(options, largest);
-  const BatchRule rule = batch_rule(options, largest);
+  const Frame frame{inventory, shares, batch_rule(options, largest, shares), largest};
 
   Plan plan;
-  plan.scaling = rule.scaling;
+  plan.scaling = frame.rule.scaling;
   Options single = options;
   single.strategy = single_strategy;
-  RunPlan plain = make_run(single, inventory, rule, 1, largest);
+  RunPlan plain = make_run(single, frame, 1);
   plain.id = "plain";
   plain.base = RunPlan::Base::plain;
   plan.runs.push_back(std::move(plain));
   if (!options.side_by_side.empty()) {
-    add_side_by_side(plan, options, inventory, rule, asked);
+    add_side_by_side(plan, options, frame, asked);
   } else if (options.strategy != single_strategy) {
     for (const int n : measured_replicas(options, asked)) {
-      plan.runs.push_back(make_run(options, inventory, rule, n, largest));
+      plan.runs.push_back(make_run(options, frame, n));
       if (n == largest && n > 1 && changes_sums(options)) {
         RunPlan exact = plan.runs.back();
         exact.id += "-exact";
@@ -298,13 +337,13 @@ Plan make_bench_plan(const Options& options, const Inventory& inventory) {
   }
   if (!options.bases && options.side_by_side.empty()) leave_out_bases(plan);
   note_unused_flags(plan, options, inventory);
-  note_uneven_shares(plan);
+  note_uneven_shares(plan, options, shares);
   note_idle_workers(plan, inventory);
   note_simulation(plan);
   return plan;
 }
 
-Plan make_train_plan(const Options& options, const Inventory& inventory) {
+Plan make_train_plan(const Options& options, const Inventory& inventory, const SharesOf& shares) {
   if (!options.side_by_side.empty()) {
     throw usage_error("--strategy all sets strategies side by side, which is what `bench` does",
                       fmt::format("name one of them: {}", join(options.side_by_side, ", ")));
@@ -313,12 +352,12 @@ Plan make_train_plan(const Options& options, const Inventory& inventory) {
   require_device(options, inventory, replicas);
   require_gradients(options, replicas);
   require_delayed_ranks(options, replicas);
-  const BatchRule rule = batch_rule(options, replicas);
+  const Frame frame{inventory, shares, batch_rule(options, replicas, shares), replicas};
   Plan plan;
-  plan.scaling = rule.scaling;
-  plan.runs.push_back(make_run(options, inventory, rule, replicas, replicas));
+  plan.scaling = frame.rule.scaling;
+  plan.runs.push_back(make_run(options, frame, replicas));
   note_unused_flags(plan, options, inventory);
-  note_uneven_shares(plan);
+  note_uneven_shares(plan, options, shares);
   note_idle_workers(plan, inventory);
   note_simulation(plan);
   return plan;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,13 +51,23 @@ struct Plan {
   std::vector<std::string> notes;
 };
 
+// Into how many shares options.strategy deals a step's images over so many replicas: 1 to replicas, and
+// consecutive ranks have the same one. From whoever knows the strategies.
+using SharesOf = std::function<int(const Options& options, int replicas)>;
+inline int a_share_each(const Options&, int replicas) { return replicas; }
+
 // Checks the options as a whole against the machine and each other. Throws a usage error (impossible
 // combination, with the nearest possible one) or an environment error (device that is not there) before
 // anything is allocated.
-Plan make_bench_plan(const Options& options, const Inventory& inventory);
+Plan make_bench_plan(const Options& options, const Inventory& inventory,
+                     const SharesOf& shares = a_share_each);
 
 // One run at the asked N (the largest where several were given), for `train`.
-Plan make_train_plan(const Options& options, const Inventory& inventory);
+Plan make_train_plan(const Options& options, const Inventory& inventory,
+                     const SharesOf& shares = a_share_each);
+
+// Gives the run a global batch, in so many shares, and its ranks what they take of it.
+void deal_batch(RunPlan& run, int global_batch, int accumulate, int shares);
 
 // How many of `total` images rank takes: shares differ by one at most, larger shares first.
 int share_of(int total, int rank, int replicas);

@@ -178,8 +178,7 @@ std::vector<CutPoint> cut_by_cost(const Model& model, int stages, const std::vec
   const auto most = [](const std::vector<CutPoint>& places) { return static_cast<int>(places.size()) + 1; };
   if (stages > most(all)) {
     throw usage_error(
-        fmt::format("--pipeline-stages {}: {} can be cut into {} stages at most", stages, model.name,
-                    most(all)),
+        fmt::format("{} can be cut into {} stages at most, not {}", model.name, most(all), stages),
         fmt::format("use --pipeline-stages {} or less; {}", most(all), describe_places(model, whole)));
   }
   const std::vector<CutPoint> split = cut_at(model, all, stages, costs);

@@ -1,5 +1,7 @@
 #include "strategy/pipeline.hpp"
 
+#include <algorithm>
+
 #include "backend/cpu/layer_profile.hpp"
 #include "base/error.hpp"
 #include "strategy/pipeline_facts.hpp"
@@ -72,6 +74,11 @@ class Pipeline final : public Synchronous {
 
   Assignment assign(const AssignmentContext& context) const override { return assign_stage(context); }
   std::string division(const AssignmentContext& context) const override { return pipeline_division(context); }
+  // Where devices are no whole number of pipelines, assigning them says so.
+  int shares(const config::Options& options, int replicas) const override {
+    return std::max(replicas / stages_of(options, replicas), 1);
+  }
+
   std::vector<measure::Fact> facts(const AssignmentContext& context,
                                    const measure::RunSamples& samples) const override {
     return pipeline_facts(context, samples);

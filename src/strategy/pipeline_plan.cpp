@@ -12,25 +12,47 @@ namespace {
 // Enough that the bubble is small, and few enough that a micro-batch is worth a message.
 constexpr int micro_batches_a_stage = 8;
 
-// A run of a sweep with fewer devices than a pipeline has stages is one pipeline of them all.
-int stages_of(const config::Options& options, int devices) {
-  int asked = options.pipeline_stages.value_or(devices);
-  if (!options.pipeline_stages && !options.cut.empty()) asked = static_cast<int>(options.cut.size()) + 1;
-  return std::min(asked, devices);
+std::optional<int> asked_stages(const config::Options& options) {
+  if (options.pipeline_stages || options.cut.empty()) return options.pipeline_stages;
+  return static_cast<int>(options.cut.size()) + 1;
+}
+
+// Smaller runs of a sweep take what they have; the run that was asked for takes what was asked.
+void require_stages_used(const config::Options& options, int devices) {
+  const int stages = asked_stages(options).value_or(1);
+  if (stages <= devices || options.replicas.empty()) return;
+  if (devices < *std::ranges::max_element(options.replicas)) return;
+  const std::string flag = options.cut.empty() ? fmt::format("--pipeline-stages {}", stages)
+                                               : fmt::format("--cut {}", fmt::join(options.cut, ","));
+  throw usage_error(fmt::format("{}: pipelines of {} stages, but the largest run has {} device{}", flag,
+                                stages, devices, devices == 1 ? "" : "s"),
+                    fmt::format("use --gpus {}, or {}", stages,
+                                options.cut.empty() ? fmt::format("--pipeline-stages {} or less", devices)
+                                                    : fmt::format("name {} layer{} to cut at", devices - 1,
+                                                                  devices == 2 ? "" : "s")));
+}
+
+void require_whole_pipelines(const config::Options& options, int devices, int stages) {
+  const int over = devices % stages;
+  if (over == 0) return;
+  throw usage_error(
+      fmt::format("pipeline-{0}: {0} devices are no whole number of pipelines of {1} stages", devices,
+                  stages),
+      fmt::format("use --gpus {} or {}{}", devices - over, devices + stages - over,
+                  options.cut.empty() ? fmt::format(", or --pipeline-stages {}", devices) : ""));
 }
 
 }  // namespace
 
+int stages_of(const config::Options& options, int devices) {
+  return std::min(asked_stages(options).value_or(devices), devices);
+}
+
 PipelineShape pipeline_shape(const config::Options& options, int devices) {
+  require_stages_used(options, devices);
   PipelineShape shape;
   shape.stages = stages_of(options, devices);
-  if (devices % shape.stages != 0) {
-    throw usage_error(
-        fmt::format("pipeline-{0}: {0} devices are no whole number of pipelines of {1} stages", devices,
-                    shape.stages),
-        fmt::format("use --gpus {} or {}, or --pipeline-stages {}", devices - devices % shape.stages,
-                    devices + shape.stages - devices % shape.stages, devices));
-  }
+  require_whole_pipelines(options, devices, shape.stages);
   shape.pipelines = devices / shape.stages;
   shape.micro_batches = options.micro_batches.value_or(micro_batches_a_stage * shape.stages);
   return shape;

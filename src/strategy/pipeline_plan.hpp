@@ -18,7 +18,11 @@ struct PipelineShape {
   int pipeline_of(int rank) const { return rank / stages; }
 };
 
-// Usage error if the devices are no whole number of pipelines.
+// That a pipeline has in a run of so many devices: as asked, or all of them where there are fewer.
+int stages_of(const config::Options& options, int devices);
+
+// Usage error if the devices are no whole number of pipelines, or too few for what was asked in the largest
+// run of options.replicas.
 PipelineShape pipeline_shape(const config::Options& options, int devices);
 
 // Of this run: as named if it has as many stages as that, else by cost.

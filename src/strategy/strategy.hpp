@@ -163,10 +163,11 @@ class Strategy {
   virtual void measure_ahead(config::Options&, const model::Model&, const backend::Backend&) const {}
   // Throws a usage error for options that this strategy cannot follow.
   virtual void check(const config::Options&) const {}
-  // Replicas whose gradients are combined in one update; 1 for asynchronous strategies.
   virtual Assignment assign(const AssignmentContext& context) const;
   // How it divides the model over ranks, where that is a choice of its own: "cut at conv2:48".
   virtual std::string division(const AssignmentContext&) const { return {}; }
+  // Into how many shares a step's images are dealt over so many replicas; consecutive ranks have the same.
+  virtual int shares(const config::Options&, int replicas) const { return replicas; }
   // One rank, on one thread, drives all devices of the run.
   virtual bool one_loop() const { return false; }
   // What is worth knowing of a run beside what every strategy has; `samples` holds all but these.
@@ -174,11 +175,14 @@ class Strategy {
                                            const measure::RunSamples& /*samples*/) const {
     return {};
   }
+  // Replicas whose gradients are combined in one update; 1 for asynchronous strategies.
   virtual int replicas_in_sync(const config::Options& options, int replicas) const = 0;
   virtual bool uses_collective() const = 0;            // a communicator is needed
   virtual bool uses_servers() const { return false; }  // parameter servers of the job take part
   // Ranks wait for others, so that arrival and communication are stamped.
   virtual bool communicates() const { return uses_collective(); }
+  // What is exchanged are buckets of the flat buffers.
+  virtual bool sends_buckets() const { return communicates(); }
   virtual bool spans_workers() const = 0;
   // "cpu", "cuda" or "tpu".
   virtual bool runs_on(const std::string& device) const { return device != "tpu"; }

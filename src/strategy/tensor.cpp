@@ -126,6 +126,9 @@ class Tensor final : public Synchronous {
     return assignment;
   }
 
+  int shares(const config::Options&, int) const override { return 1; }
+  bool sends_buckets() const override { return false; }
+
   std::vector<measure::Fact> facts(const AssignmentContext& context,
                                    const measure::RunSamples& samples) const override {
     const model::SplitCounts counts = model::count_split(*context.model, context.plan->replicas);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.hpp"
+#include "strategy/server_flags.hpp"
 
 namespace dtrain::strategy {
 namespace {
@@ -30,6 +31,16 @@ double execution_share(const measure::RunSamples& samples) {
   return steps > 0.0 ? fused / steps : 0.0;
 }
 
+void require_delays_of_the_loop(const config::Options& options) {
+  for (const auto& delay : options.injected_delays) {
+    if (delay.rank == 0) continue;
+    throw usage_error(fmt::format("--inject-delay rank={}: under --strategy tpu one loop drives all devices, "
+                                  "and a delay holds all of them up",
+                                  delay.rank),
+                      "use rank=0, or --strategy mirrored on --device cpu");
+  }
+}
+
 class Tpu final : public Strategy {
  public:
   std::unique_ptr<RankStrategy> attach(const RankContext&) const override {
@@ -44,12 +55,14 @@ class Tpu final : public Strategy {
                         advice);
     };
     constexpr const char* leave_out = "leave it out, or use --strategy mirrored on --device cpu";
+    for (const auto& flag : server_flags(options)) refuse(flag, leave_out);
+    if (options.outer_momentum != 0.0) {
+      refuse(fmt::format("--outer-momentum {}", options.outer_momentum), leave_out);
+    }
     if (options.compress != "none") refuse("--compress " + options.compress, leave_out);
     if (options.sync_every != 1) refuse(fmt::format("--sync-every {}", options.sync_every), leave_out);
-    if (options.updates != config::Updates::sync) {
-      refuse("--updates " + config::name(options.updates), leave_out);
-    }
     if (options.comm != "auto") refuse("--comm " + options.comm, "leave it out");
+    require_delays_of_the_loop(options);
   }
 
   // All images of a step; the replica divides them among its devices.

@@ -25,11 +25,12 @@ void check(const WorldConfig& config) {
   if (plan.replica_batch.empty() || (!plan.cores.empty() && std::ssize(plan.cores) != plan.replicas)) {
     throw std::logic_error("plan without a batch or with cores for another number of replicas");
   }
+  const int loops = config.strategy->one_loop() ? 1 : plan.replicas;
   for (const auto& delay : config.delays) {
-    if (delay.rank < 0 || delay.rank >= plan.replicas) {
-      throw usage_error(
-          fmt::format("--inject-delay rank={}: there are {} replicas", delay.rank, plan.replicas),
-          fmt::format("ranks go from 0 to {}", plan.replicas - 1));
+    if (delay.rank < 0 || delay.rank >= loops) {
+      throw usage_error(fmt::format("--inject-delay rank={}: --strategy {} has {} rank{} to delay",
+                                    delay.rank, plan.strategy, loops, loops == 1 ? "" : "s"),
+                        loops == 1 ? "use rank=0" : fmt::format("ranks go from 0 to {}", loops - 1));
     }
     if (delay.phase == config::Phase::communication && !config.strategy->communicates()) {
       throw usage_error(

@@ -1,5 +1,7 @@
 """The model cut into stages that micro-batches pass one by one."""
 
+import re
+
 from program import FEW_STEPS, PLAIN, SMALL, ProgramTest
 
 USAGE = 2
@@ -71,6 +73,24 @@ class Pipeline(ProgramTest):
             done = self.expect(0, "launch", "--workers", "2", "--", "verify", *CNN, *PIPELINE, *flags, "--steps", "3")
             self.assertEqual(done.stdout.count("  equal"), 4, done.stdout)
 
+    def test_a_pipeline_takes_one_share_of_a_step(self):
+        cnn = ["bench", "--model", "cnn", "--data", "synthetic", "--device", "cpu", *PIPELINE, "--dry-run"]
+        self.expect(0, *cnn, "--gpus", "4", "--global-batch", "3")
+        done = self.expect(0, *cnn, "--gpus", "2", "--global-batch", "9")
+        self.assertNotIn("divide", done.stderr)
+        done = self.expect(0, *cnn, "--gpus", "4", "--pipeline-stages", "2", "--global-batch", "9")
+        self.assertIn("2 groups of replicas do not divide the global batch of 9, so they take 5 or 4", done.stderr)
+
+    def test_what_does_not_fit_in_memory_says_what_does(self):
+        cnn = ["bench", "--model", "cnn", "--data", "synthetic", "--device", "cpu", *PIPELINE, "--gpus", "2", "--dry-run"]
+        cnn += ["--no-bases", "--micro-batches", "2", "--memory-limit", "5MB"]
+        done = self.expect(3, *cnn, "--batch-size", "128")
+        fits = int(re.search(r"--batch-size (\d+)", done.stderr)[1])
+        micro = re.search(r"--micro-batches (\d+)", done.stderr)[1]
+        self.expect(0, *cnn, "--batch-size", fits)
+        self.expect(3, *cnn, "--batch-size", fits + 1)
+        self.expect(0, *cnn, "--batch-size", "128", "--micro-batches", micro)
+
     def test_what_it_cannot_do_is_refused(self):
         bench = ["bench", *CNN, *PIPELINE, "--gpus", "2"]
         for flags in (["--compress", "fp16"], ["--sync-every", "4"], ["--staleness", "1"], ["--backup-workers", "1"]):
@@ -81,6 +101,9 @@ class Pipeline(ProgramTest):
         self.expect_error(USAGE, ["3 stages", "asks for 2", "use --pipeline-stages 3"], *bench, "--cut", "conv2,conv3", "--pipeline-stages", "2")
         three = ["bench", *CNN, *PIPELINE, "--gpus", "3", "--pipeline-stages", "2"]
         self.expect_error(USAGE, ["pipeline-3", "--gpus 2 or 4"], *three)
+        self.expect_error(USAGE, ["--pipeline-stages 4", "2 devices", "--gpus 4"], *bench, "--pipeline-stages", "4")
+        train = ["train", *CNN, *PIPELINE, "--gpus", "2", "--cut", "conv2,conv3"]
+        self.expect_error(USAGE, ["--cut conv2,conv3", "3 stages", "2 devices"], *train)
         mlp = ["bench", *SMALL, *PIPELINE, "--gpus", "3"]
         self.expect_error(USAGE, ["mlp can be cut into 2 stages at most"], *mlp)
         self.expect_error(USAGE, ["pipeline", "gpipe"], *bench, "--pipeline-schedule", "zero")

@@ -1,5 +1,7 @@
 """One model over several devices: dense and convolution layers split by output channels."""
 
+import re
+
 from program import FEW_STEPS, PLAIN, SMALL, ProgramTest
 
 USAGE = 2
@@ -47,6 +49,26 @@ class Tensor(ProgramTest):
         run = self.result()["runs"][-1]
         self.assertEqual(run["replicas"], 2)
         self.assertEqual(self.facts(run)["sent_bytes"], self.facts(run)["expected_bytes"])
+
+    def test_every_device_takes_all_images(self):
+        cnn = ["--model", "cnn", "--data", "synthetic", "--device", "cpu", *TENSOR, "--gpus", "2", "--dry-run"]
+        done = self.expect(0, "bench", *cnn, "--global-batch", "9")
+        self.assertNotIn("divide", done.stderr)
+        self.assertRegex(done.stdout, r"tensor-2 +2 +9 +9 ")
+        self.expect(0, "verify", *cnn, "--global-batch", "1")
+
+    def test_what_does_not_fit_in_memory_says_what_does(self):
+        bench = ["bench", "--model", "cnn", "--data", "synthetic", "--device", "cpu", *TENSOR, "--gpus", "2", "--dry-run"]
+        bench += ["--memory-limit", "8MB"]
+        done = self.expect(3, *bench, "--batch-size", "64")
+        fits = int(re.search(r"--batch-size (\d+)", done.stderr)[1])
+        self.assertLess(fits, 64)
+        self.expect(0, *bench, "--batch-size", fits)
+        self.expect(3, *bench, "--batch-size", fits + 1)
+
+    def test_flags_about_buckets_are_said_to_have_no_effect(self):
+        done = self.expect(0, "bench", *SMALL, *TENSOR, "--gpus", "2", "--bucket-mb", "1", "--no-overlap", "--dry-run")
+        self.assertIn("--bucket-mb 1, --no-overlap have no effect under --strategy tensor", done.stderr)
 
     def test_what_it_cannot_do_is_refused(self):
         bench = ["bench", *SMALL, *TENSOR]

@@ -12,6 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using Base = RunPlan::Base;
 
 Inventory cpu_with(int cores) {
@@ -187,6 +188,58 @@ TEST(BenchPlan, RefusesAGlobalBatchUnderWeakScaling) {
   options.scaling = Scaling::weak;
   expect_error([&] { make_bench_plan(options, cpu_with(4)); }, ErrorCategory::usage,
                {"--global-batch 128", "weak", "--batch-size 32"});
+}
+
+// As of pipelines of two stages.
+int one_for_two(const Options&, int replicas) { return std::max(replicas / 2, 1); }
+int all_together(const Options&, int) { return 1; }
+
+TEST(BenchPlan, RanksOfOneShareTakeTheSameImages) {
+  Options options = with_replicas({4});
+  options.global_batch = 9;
+  const Plan pairs = make_bench_plan(options, cpu_with(4), one_for_two);
+  EXPECT_THAT(pairs.runs.back().replica_batch, ElementsAre(5, 5, 4, 4));
+  EXPECT_THAT(pairs.notes, ElementsAre(HasSubstr("mirrored-4: 2 groups of replicas do not divide the global "
+                                                 "batch of 9, so they take 5 or 4 images each")));
+  const Plan together = make_bench_plan(options, cpu_with(4), all_together);
+  EXPECT_THAT(together.runs.back().replica_batch, ElementsAre(9, 9, 9, 9));
+  EXPECT_THAT(together.notes, IsEmpty());
+}
+
+TEST(BenchPlan, NeedsAnImageForEveryShareAndNoMore) {
+  Options options = with_replicas({4});
+  options.global_batch = 2;
+  EXPECT_EQ(make_bench_plan(options, cpu_with(4), one_for_two).runs.back().global_batch, 2);
+  expect_error([&] { make_bench_plan(options, cpu_with(4)); }, ErrorCategory::usage,
+               {"smaller than 4 replicas", "--global-batch 4", "--replicas 2"});
+  options.global_batch = 1;
+  EXPECT_EQ(make_train_plan(options, cpu_with(4), all_together).runs.back().global_batch, 1);
+  expect_error([&] { make_bench_plan(options, cpu_with(4), one_for_two); }, ErrorCategory::usage,
+               {"smaller than 2 groups of replicas", "--global-batch 2"});
+}
+
+TEST(BenchPlan, SideBySideTheStrategyWithMostSharesSaysHowManyImages) {
+  Options options = with_replicas({4});
+  options.side_by_side = {"tensor", "mirrored"};
+  options.global_batch = 2;
+  const auto shares = [](const Options& one, int replicas) {
+    return one.strategy == "tensor" ? 1 : replicas;
+  };
+  expect_error([&] { make_bench_plan(options, cpu_with(4), shares); }, ErrorCategory::usage,
+               {"smaller than 4 replicas"});
+}
+
+TEST(BenchPlan, NotesAPluginThatNothingIsRunBy) {
+  Options options = with_replicas({1});
+  options.pjrt_plugin = "plugin.so";
+  EXPECT_THAT(make_bench_plan(options, cpu_with(4)).notes,
+              ElementsAre("--pjrt-plugin plugin.so has no effect on CPU replicas"));
+  Inventory devices = gpus(1);
+  devices.device = "tpu";
+  EXPECT_THAT(make_bench_plan(options, devices).notes, IsEmpty());
+  options.memory_growth = true;
+  EXPECT_THAT(make_bench_plan(options, devices).notes,
+              ElementsAre("--memory-growth has no effect on devices behind a PJRT plugin"));
 }
 
 TEST(BenchPlan, RefusesABatchBeyondAnInteger) {

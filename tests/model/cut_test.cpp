@@ -99,7 +99,7 @@ TEST(Cut, RefusesMoreStagesThanThereArePlaces) {
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.category(), ErrorCategory::usage);
-    EXPECT_THAT(error.what(), HasSubstr("--pipeline-stages 3: mlp can be cut into 2 stages at most"));
+    EXPECT_THAT(error.what(), HasSubstr("mlp can be cut into 2 stages at most, not 3"));
     EXPECT_THAT(error.advice(), HasSubstr("dense2"));
   }
 }

@@ -73,5 +73,30 @@ INSTANTIATE_TEST_SUITE_P(Strategies, Check, ::testing::Values("mirrored", "multi
                            return name.param == "mirrored" ? "mirrored" : "multi_worker";
                          });
 
+TEST(TpuCheck, RefusesWhatACompiledStepDoesNotDo) {
+  const Strategy& tpu = *strategies().at("tpu").value;
+  const auto refused = [&](const auto& change) -> std::string {
+    config::Options options;
+    change(options);
+    try {
+      tpu.check(options);
+      return "none";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::usage);
+      return error.what();
+    }
+  };
+  EXPECT_THAT(refused([](auto& o) { o.backup_workers = 1; }),
+              HasSubstr("--backup-workers 1: --strategy tpu"));
+  EXPECT_THAT(refused([](auto& o) { o.servers = 2; }), HasSubstr("--servers 2: --strategy tpu"));
+  EXPECT_THAT(refused([](auto& o) { o.staleness = 2; }), HasSubstr("--staleness 2: --strategy tpu"));
+  EXPECT_THAT(refused([](auto& o) { o.outer_momentum = 0.5; }), HasSubstr("--outer-momentum 0.5"));
+  const auto delay = [](int rank) {
+    return [rank](auto& o) { o.injected_delays = {{rank, config::Phase::input, 200.0}}; };
+  };
+  EXPECT_THAT(refused(delay(1)), HasSubstr("--inject-delay rank=1: under --strategy tpu one loop"));
+  EXPECT_EQ(refused(delay(0)), "none");
+}
+
 }  // namespace
 }  // namespace dtrain::strategy

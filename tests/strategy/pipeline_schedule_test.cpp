@@ -147,5 +147,43 @@ TEST(PipelinePlan, NamesTheRunWhoseDevicesAreNoWholeNumberOfPipelines) {
   }
 }
 
+TEST(PipelinePlan, TheLargestRunUsesWhatWasAskedFor) {
+  config::Options options;
+  options.replicas = {2};
+  const auto message = [&] {
+    try {
+      pipeline_shape(options, 2);
+      return std::string("none");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.category(), ErrorCategory::usage);
+      return std::string(error.what()) + " -> " + error.advice();
+    }
+  };
+  options.pipeline_stages = 4;
+  EXPECT_EQ(pipeline_shape(options, 1).stages, 1);  // a base
+  EXPECT_EQ(
+      message(),
+      "--pipeline-stages 4: pipelines of 4 stages, but the largest run has 2 devices -> use --gpus 4, or "
+      "--pipeline-stages 2 or less");
+  options.pipeline_stages.reset();
+  options.cut = {"conv2", "conv3"};
+  EXPECT_EQ(message(),
+            "--cut conv2,conv3: pipelines of 3 stages, but the largest run has 2 devices -> use --gpus 3, or "
+            "name 1 layer to cut at");
+  options.replicas = {2, 3};
+  EXPECT_EQ(message(), "none");
+}
+
+TEST(PipelinePlan, APipelineIsOneShare) {
+  const Strategy& pipeline = *strategies().at("pipeline").value;
+  config::Options options;
+  EXPECT_EQ(pipeline.shares(options, 6), 1);
+  options.pipeline_stages = 2;
+  EXPECT_EQ(pipeline.shares(options, 6), 3);
+  EXPECT_EQ(pipeline.shares(options, 1), 1);
+  EXPECT_EQ(strategies().at("tensor").value->shares(options, 6), 1);
+  EXPECT_EQ(strategies().at("mirrored").value->shares(options, 6), 6);
+}
+
 }  // namespace
 }  // namespace dtrain::strategy
