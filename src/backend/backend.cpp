@@ -50,32 +50,27 @@ std::shared_ptr<const Backend> backend_for(const std::string& name, const Backen
   return backend;
 }
 
-void require_memory(const Backend& backend, const ReplicaConfig& config, int replicas,
-                    std::size_t limit_per_replica, std::size_t free_memory) {
+std::size_t allowed_memory(int replicas, std::size_t limit_per_replica, std::size_t free_memory) {
   const std::size_t share = free_memory / static_cast<std::size_t>(std::max(replicas, 1));
-  const bool limited = limit_per_replica > 0 && limit_per_replica < share;
-  const std::size_t allowed = limited ? limit_per_replica : share;
+  if (limit_per_replica == 0 || free_memory == 0) return std::max(limit_per_replica, share);
+  return std::min(limit_per_replica, share);
+}
+
+void require_memory(const Backend& backend, const ReplicaConfig& config, int replicas,
+                    std::size_t limit_per_replica, std::size_t free_memory,
+                    const std::function<std::string()>& advice) {
+  const std::size_t allowed = allowed_memory(replicas, limit_per_replica, free_memory);
   const std::size_t wanted = backend.estimate_memory(config);
   if (allowed == 0 || wanted <= allowed) return;
-
-  ReplicaConfig smaller = config;
-  int fits = 0;
-  for (int low = 1, high = config.max_batch; low <= high;) {
-    smaller.max_batch = low + (high - low) / 2;
-    if (backend.estimate_memory(smaller) <= allowed) {
-      fits = smaller.max_batch;
-      low = smaller.max_batch + 1;
-    } else {
-      high = smaller.max_batch - 1;
-    }
-  }
-  throw environment_error(fmt::format("a replica with {} images needs {}, but {} allows {}", config.max_batch,
-                                      format_bytes(static_cast<double>(wanted)),
-                                      limited ? std::string("--memory-limit")
-                                              : fmt::format("free memory over {} replicas", replicas),
-                                      format_bytes(static_cast<double>(allowed))),
-                          fits > 0 ? fmt::format("the largest batch that fits is --batch-size {}", fits)
-                                   : "not even one image fits: free memory, or raise --memory-limit");
+  throw environment_error(
+      fmt::format("a replica with {} images{} needs {}, but {} allows {}",
+                  config::share_of(config.max_batch, 0, config.replicas),
+                  config.slots > 1 ? fmt::format(" in each of {} micro-batches", config.slots) : "",
+                  format_bytes(static_cast<double>(wanted)),
+                  allowed == limit_per_replica ? std::string("--memory-limit")
+                                               : fmt::format("free memory over {} replicas", replicas),
+                  format_bytes(static_cast<double>(allowed))),
+      advice());
 }
 
 }  // namespace dtrain::backend

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,8 +50,12 @@ class Backend {
   // Returns notes to show, e.g. that bf16 is emulated here.
   virtual std::vector<std::string> check_precision(config::Precision precision) const = 0;
 
-  // Bytes one replica will take, from shapes; what `--memory-limit` and free memory are held against.
+  // Bytes one replica will take, from shapes; what `--memory-limit` and free memory are held against. Of one
+  // device, where a replica drives several.
   virtual std::size_t estimate_memory(const ReplicaConfig& config) const = 0;
+
+  // Whether devices that have a number each are all of them parts of this machine's memory.
+  virtual bool devices_share_memory() const { return false; }
 
   // Called on the thread that will drive the replica; the thread is pinned to config.cores.
   virtual std::unique_ptr<Replica> make_replica(const ReplicaConfig& config) const = 0;
@@ -66,9 +71,13 @@ const Registry<BackendMaker>& backends();
 // The backend of that name, made once for a configuration: a process may hold a device only once.
 std::shared_ptr<const Backend> backend_for(const std::string& name, const BackendConfig& config = {});
 
-// Refuses a replica larger than the limit, or than its share where `replicas` share the free memory, naming
-// what was asked, what is there and the largest batch that fits.
+// Bytes that one of `replicas` which share the free memory may take. A limit or free memory of 0 is none that
+// is known; 0 = nothing is.
+std::size_t allowed_memory(int replicas, std::size_t limit_per_replica, std::size_t free_memory);
+
+// Refuses a replica larger than that, naming what was asked, what is there and what the caller advises.
 void require_memory(const Backend& backend, const ReplicaConfig& config, int replicas,
-                    std::size_t limit_per_replica, std::size_t free_memory);
+                    std::size_t limit_per_replica, std::size_t free_memory,
+                    const std::function<std::string()>& advice);
 
 }  // namespace dtrain::backend

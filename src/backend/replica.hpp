@@ -152,7 +152,7 @@ struct ReplicaConfig {
   int threads = 1;
 };
 
-// Bytes.
+// Bytes, of one device.
 struct MemoryUse {
   std::size_t allocated = 0;  // that the replica asked for: what follows, and scratch
   std::size_t peak = 0;
@@ -250,6 +250,9 @@ class Replica {
   // Whether a step's forward, backward, collectives and update are one program. Then fused_step is called
   // in their place, for every micro-step.
   virtual bool fused() const { return false; }
+  // Ahead of the first step, off the clock: compiles what steps of such micro-steps need, given the images of
+  // each.
+  virtual void prepare_steps(std::span<const int> /*images*/) {}
   virtual void fused_step(const MicroStep&);
 
   virtual Mark mark() = 0;

@@ -1,7 +1,9 @@
 #include "cli/session_memory.hpp"
 
 #include <algorithm>
+#include <optional>
 
+#include "base/text.hpp"
 #include "train/replica_config.hpp"
 
 namespace dtrain::cli {
@@ -38,7 +40,7 @@ ReplicaOfRun largest_replica(const Session& session, const config::RunPlan& run)
   return largest;
 }
 
-// Replicas of a run that share one memory: that of the machine this process is on, or the busiest GPU's.
+// Replicas of a run that share one memory: that of the machine this process is on, or the busiest device's.
 int share_memory(const Session& session, const config::RunPlan& run) {
   if (run.devices.empty() && !run.workers.empty()) {
     const auto& workers = session.inventory.workers;
@@ -46,22 +48,97 @@ int share_memory(const Session& session, const config::RunPlan& run) {
     return static_cast<int>(std::ranges::count_if(
         run.workers, [&](int worker) { return workers[static_cast<std::size_t>(worker)].host == here; }));
   }
-  if (run.devices.empty()) return run.replicas;
+  if (run.devices.empty() || session.backend->devices_share_memory()) return run.replicas;
   return static_cast<int>(std::ranges::count(run.devices, run.devices.front()));
+}
+
+// Runs take turns, so the replicas of all of them are in memory together.
+int share_memory_with(const Session& session, const config::RunPlan& run) {
+  if (session.plan.scaling != config::Scaling::weak) return share_memory(session, run);
+  int together = 0;
+  for (const auto& each : session.plan.runs) together += share_memory(session, each);
+  return together;
+}
+
+bool fits(const Session& session) {
+  return std::ranges::all_of(session.plan.runs, [&](const config::RunPlan& run) {
+    const std::size_t allowed =
+        backend::allowed_memory(share_memory_with(session, run), session.options.memory_limit.value_or(0),
+                                session.inventory.free_memory);
+    return allowed == 0 || replica_bytes(session, run) <= allowed;
+  });
+}
+
+int shares_of(const Session& session, const config::RunPlan& run) {
+  config::Options options = session.options;
+  options.strategy = run.strategy;
+  return strategy::strategies().at(run.strategy).value->shares(options, run.replicas);
+}
+
+// Of all runs, had this been given: as --global-batch where that was, else as --batch-size.
+Session with_batch(const Session& session, int batch) {
+  Session changed = session;
+  const config::Options& options = session.options;
+  const int largest = session.plan.runs.back().replicas;
+  for (auto& run : changed.plan.runs) {
+    const int replicas = session.plan.scaling == config::Scaling::weak ? run.replicas : largest;
+    const int images = options.global_batch ? batch : batch * replicas * options.accumulate;
+    config::deal_batch(run, images, options.accumulate, shares_of(session, run));
+  }
+  return changed;
+}
+
+// 0: none.
+int largest_batch_that_fits(const Session& session) {
+  const config::Options& options = session.options;
+  int low = 1;  // images, one at least for every share
+  for (const auto& run : session.plan.runs) {
+    if (options.global_batch) low = std::max(low, shares_of(session, run) * options.accumulate);
+  }
+  int most = 0;
+  int high = options.global_batch.value_or(options.batch_size.value_or(config::default_batch_size)) - 1;
+  while (low <= high) {
+    const int middle = low + (high - low) / 2;
+    if (fits(with_batch(session, middle))) {
+      most = middle;
+      low = middle + 1;
+    } else {
+      high = middle - 1;
+    }
+  }
+  return most;
+}
+
+// Smaller micro-batches take less, where there are any; none: no number is enough.
+std::optional<int> micro_batches_that_fit(const Session& session) {
+  constexpr int most = 65536;
+  Session changed = session;
+  for (int count = 2; count <= std::min(session.plan.runs.back().global_batch, most); count *= 2) {
+    changed.options.micro_batches = count;
+    if (fits(changed)) return count;
+  }
+  return std::nullopt;
+}
+
+std::string advise(const Session& session) {
+  std::vector<std::string> ways;
+  if (const int batch = largest_batch_that_fits(session); batch > 0) {
+    ways.push_back(fmt::format("the largest batch that fits is {} {}",
+                               session.options.global_batch ? "--global-batch" : "--batch-size", batch));
+  }
+  if (const auto count = micro_batches_that_fit(session)) {
+    ways.push_back(fmt::format("--micro-batches {} would do", *count));
+  }
+  return ways.empty() ? "not even one image fits: free memory, or raise --memory-limit" : join(ways, "; ");
 }
 
 }  // namespace
 
-// Runs take turns, so the replicas of all of them are in memory together.
 void require_memory(const Session& session) {
-  const std::size_t limit = session.options.memory_limit.value_or(0);
-  const bool weak = session.plan.scaling == config::Scaling::weak;
-  int together = 0;
-  for (const auto& run : session.plan.runs) together += share_memory(session, run);
   for (const auto& run : session.plan.runs) {
     backend::require_memory(*session.backend, largest_replica(session, run).config,
-                            weak ? together : share_memory(session, run), limit,
-                            session.inventory.free_memory);
+                            share_memory_with(session, run), session.options.memory_limit.value_or(0),
+                            session.inventory.free_memory, [&] { return advise(session); });
   }
 }
 

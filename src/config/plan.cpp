@@ -109,7 +109,7 @@ std::string takers(int shares, int replicas) {
 }
 
 void require_an_image_a_share(const Options& options, int largest, int shares) {
-  const int smallest = shares * options.accumulate;
+  const std::int64_t smallest = std::int64_t{shares} * options.accumulate;
   if (*options.global_batch >= smallest) return;
   const bool by_replica = shares == largest;
   throw usage_error(

@@ -42,6 +42,24 @@ void Rank::build() {
   stamps_.emplace(*replica_, config_->strategy->communicates(), options.accumulate);
   stamps_->before_communication([this] { delay(Phase::communication); });
   pipeline_ = datasets::make_pipeline(pipeline_config());
+  prepare_steps();
+}
+
+// Of a full step, and of an epoch's last where that is shorter and kept.
+void Rank::prepare_steps() {
+  const int accumulate = config_->options->accumulate;
+  const auto prepare = [&](int step_images) {
+    const int own = config::share_of(step_images, assignment_.share, assignment_.shares);
+    std::vector<int> images;
+    for (int micro = 0; micro < accumulate; ++micro) {
+      images.push_back(config::share_of(own, micro, accumulate));
+    }
+    replica_->prepare_steps(images);
+  };
+  const int full = config_->plan.global_batch;
+  prepare(full);
+  const auto rest = static_cast<int>(config_->data.train->size() % static_cast<std::size_t>(full));
+  if (rest >= accumulate && config_->options->last_batch == config::LastBatch::keep) prepare(rest);
 }
 
 datasets::PipelineConfig Rank::pipeline_config() const {

@@ -105,6 +105,7 @@ class alignas(64) Rank {
     delays_.wait(phase, [this] { poll(); });
   }
   datasets::PipelineConfig pipeline_config() const;
+  void prepare_steps();
 
   const WorldConfig* config_;
   const FailureLog* failures_;

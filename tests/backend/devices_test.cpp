@@ -149,27 +149,32 @@ TEST_F(Memory, EstimateIsWhatAReplicaTakes) {
   }
 }
 
-TEST_F(Memory, TooLargeABatchNamesTheLargestThatFits) {
+TEST_F(Memory, AReplicaThatIsTooLargeIsRefusedWithTheCallersAdvice) {
   config_.max_batch = 10'000'000;
   try {
-    backend::require_memory(cpu_, config_, 1, 200'000'000, std::size_t{16} << 30);
+    backend::require_memory(cpu_, config_, 1, 200'000'000, std::size_t{16} << 30, [] { return "take less"; });
     FAIL() << "ten million images fit in 200 MB";
   } catch (const Error& error) {
     EXPECT_EQ(error.category(), ErrorCategory::environment);
-    const std::string advice = error.advice();
-    const auto at = advice.find("--batch-size ");
-    ASSERT_NE(at, std::string::npos);
-    config_.max_batch = std::stoi(advice.substr(at + 13));
-    EXPECT_NO_THROW(backend::require_memory(cpu_, config_, 1, 200'000'000, std::size_t{16} << 30));
-    config_.max_batch += 1;
-    EXPECT_THROW(backend::require_memory(cpu_, config_, 1, 200'000'000, std::size_t{16} << 30), Error);
+    EXPECT_THAT(std::string(error.what()), testing::HasSubstr("a replica with 10000000 images needs"));
+    EXPECT_THAT(std::string(error.what()), testing::HasSubstr("--memory-limit allows"));
+    EXPECT_EQ(std::string(error.advice()), "take less");
   }
 }
 
 TEST_F(Memory, FreeMemoryIsSharedByTheReplicas) {
   const std::size_t one = cpu_.estimate_memory(config_);
-  EXPECT_NO_THROW(backend::require_memory(cpu_, config_, 4, 0, 4 * one));
-  EXPECT_THROW(backend::require_memory(cpu_, config_, 5, 0, 4 * one), Error);
+  const auto none = [] { return std::string(); };
+  EXPECT_NO_THROW(backend::require_memory(cpu_, config_, 4, 0, 4 * one, none));
+  EXPECT_THROW(backend::require_memory(cpu_, config_, 5, 0, 4 * one, none), Error);
+}
+
+TEST(AllowedMemory, IsTheLimitOrTheShareOfWhatIsFree) {
+  EXPECT_EQ(backend::allowed_memory(4, 0, 400), 100U);
+  EXPECT_EQ(backend::allowed_memory(4, 30, 400), 30U);
+  EXPECT_EQ(backend::allowed_memory(4, 300, 400), 100U);
+  EXPECT_EQ(backend::allowed_memory(4, 300, 0), 300U);  // nobody knows what is free
+  EXPECT_EQ(backend::allowed_memory(4, 0, 0), 0U);
 }
 
 }  // namespace

@@ -40,6 +40,31 @@ class Plugin(ProgramTest):
         self.assertEqual(run["id"], "tpu-1")
         self.assertGreater(run["evaluations"][-1]["accuracy"], 0.12)
 
+    def test_a_delay_holds_the_one_loop_up(self):
+        delay = ["--inject-delay", "rank=0,phase=input,ms=40"]
+        result = self.bench_tpu("--gpus", "2", "--oversubscribe", "--no-bases", *delay)
+        self.assertGreater(result["runs"][-1]["rounds"][-1]["seconds"], 3 * 0.04)
+        refused = ["bench", *MLP, *TPU, "--gpus", "2", "--oversubscribe", "--inject-delay", "rank=1,phase=input,ms=40"]
+        self.expect_error(USAGE, ["rank=1", "one loop", "rank=0"], *refused)
+
+    def test_memory_is_that_of_one_device(self):
+        result = self.bench_tpu("--gpus", "2", "--oversubscribe")
+        one, two = (run["memory"]["replica_bytes"] for run in result["runs"][1:])
+        self.assertEqual(one, two)
+        bench = ["bench", *MLP, *TPU, "--gpus", "2", "--oversubscribe", "--dry-run"]
+        self.expect(0, *bench, "--memory-limit", "8MB")
+        self.expect_error(ENVIRONMENT, ["a replica with 8 images", "--memory-limit"], *bench, "--memory-limit", "2MB")
+
+    def test_flags_of_others_are_refused_or_said_to_have_no_effect(self):
+        bench = ["bench", *MLP, *TPU, "--gpus", "1", "--dry-run"]
+        for flags in (["--backup-workers", "1"], ["--servers", "2"], ["--staleness", "2"], ["--outer-momentum", "0.5"]):
+            self.expect_error(USAGE, [" ".join(flags)], *bench, "--gpus", "2", "--oversubscribe", *flags)
+        done = self.expect(0, *bench, "--no-overlap", "--allreduce", "ring", "--memory-growth")
+        self.assertIn("--memory-growth has no effect on devices behind a PJRT plugin", done.stderr)
+        self.assertIn("--no-overlap, --allreduce ring have no effect under --strategy tpu", done.stderr)
+        mirrored = ["bench", *MLP, "--device", "cpu", "--gpus", "1", "--dry-run", "--pjrt-plugin", "/no/such.so"]
+        self.assertIn("--pjrt-plugin /no/such.so has no effect on CPU replicas", self.expect(0, *mirrored).stderr)
+
     def test_it_equals_one_device(self):
         done = self.expect(0, "verify", *MLP, *TPU, "--gpus", "2", "--oversubscribe", "--steps", "5")
         self.assertIn("tpu with 2 replicas", done.stdout)

@@ -229,11 +229,33 @@ TEST_F(XlaReplicaTest, TellsWhatItsMemoryIsFor) {
   auto two = devices(mlp, 6, 2);
   two->fused_step(micro(images.part(0, 6), 6, true, true));
   const auto use = two->memory();
-  EXPECT_EQ(use.weights, 2 * sizeof(float) * mlp.parameter_count);
+  EXPECT_EQ(use.weights, sizeof(float) * mlp.parameter_count);  // of each device
   EXPECT_EQ(use.gradients, use.weights);
   EXPECT_EQ(use.optimizer, 2 * use.weights);
   EXPECT_EQ(use.allocated, use.weights + use.gradients + use.optimizer);
   EXPECT_GE(use.peak, use.allocated);
+}
+
+TEST_F(XlaReplicaTest, StepsThatWerePreparedForCompileNothing) {
+  const model::Model mlp = make_model("mlp");
+  const std::vector<std::uint8_t> pixels(6 * 3072, 7);
+  const std::vector<std::int32_t> labels(6, 3);
+  const auto batch = [&](int count) {
+    return Batch{.labels = labels.data(), .pixels = pixels.data(), .count = count};
+  };
+  auto two = devices(mlp, 6, 2);
+  const int whole[] = {6};
+  two->prepare_steps(whole);
+  EXPECT_EQ(two->programs(), 1);
+  two->fused_step(micro(batch(6), 6, true, true));
+  const int parts[] = {6, 6, 5};
+  two->prepare_steps(parts);
+  EXPECT_EQ(two->programs(), 4);
+  two->fused_step(micro(batch(6), 17, true, false));
+  two->fused_step(micro(batch(6), 17, false, false));
+  two->fused_step(micro(batch(5), 17, false, true));
+  two->synchronize(patience());
+  EXPECT_EQ(two->programs(), 4);
 }
 
 TEST_F(XlaReplicaTest, RefusesAnOptimizerWithoutALowering) {

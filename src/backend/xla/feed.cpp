@@ -18,14 +18,17 @@ const T* padded(std::vector<T>& staging, const T* from, std::size_t count, std::
 
 }  // namespace
 
+// The last device's share is the smallest.
+bool Feed::pads(int images) const {
+  return config::share_of(images, target_.replicas - 1, target_.replicas) != target_.images;
+}
+
 Fed Feed::bring(const Batch& batch) {
   Fed fed;
   fed.count = batch.count;
   fed.floats = batch.images != nullptr;
   const int devices = target_.replicas;
-  for (int d = 0; d < devices; ++d) {
-    fed.masked = fed.masked || config::share_of(batch.count, d, devices) != target_.images;
-  }
+  fed.masked = pads(batch.count);
   int first = 0;
   for (int d = 0; d < devices; ++d) {
     const int count = config::share_of(batch.count, d, devices);

@@ -21,6 +21,8 @@ class Feed {
  public:
   Feed(const Client& client, const Target& target) : client_(&client), target_(target) {}
 
+  // Whether some device gets less of so many images than its program takes.
+  bool pads(int images) const;
   // The batch's arrays may change once this returns.
   Fed bring(const Batch& batch);
 

@@ -95,7 +95,7 @@ std::size_t Held::bytes(Group group) const {
     for (const std::int64_t dim : type.dims) elements *= static_cast<std::size_t>(dim);
     floats += elements;
   }
-  return floats * sizeof(float) * static_cast<std::size_t>(target_.replicas);
+  return floats * sizeof(float);
 }
 
 }  // namespace dtrain::backend::xla

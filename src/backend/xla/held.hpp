@@ -22,7 +22,7 @@ class Held {
   // Values in canonical order, the same to every device. Of states, the index-th.
   void import(Group group, int index, std::span<const float> canonical);
   void export_from(int device, Group group, int index, std::span<float> canonical) const;
-  std::size_t bytes(Group group) const;  // on all devices
+  std::size_t bytes(Group group) const;  // on each device
 
  private:
   std::size_t first_of(Group group, int index) const;

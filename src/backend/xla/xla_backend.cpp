@@ -83,8 +83,9 @@ class XlaBackend final : public Backend {
     return {};
   }
 
-  // Of one device's memory, or of the machine's where devices are its cores. Activations and their gradients
-  // at once, which is the most that a compiler may keep.
+  bool devices_share_memory() const override { return opened().on_cpu(); }
+
+  // Of one device. Activations and their gradients at once, which is the most that a compiler may keep.
   std::size_t estimate_memory(const ReplicaConfig& config) const override {
     const model::Model& model = *config.model;
     const std::size_t element = config.precision == config::Precision::bf16 ? 2 : 4;
@@ -93,9 +94,8 @@ class XlaBackend final : public Backend {
     std::size_t elements = model.image.elements() * 2;
     for (const auto& layer : model.layers) elements += 2 * layer.output.elements();
     const int images = config::share_of(config.max_batch, 0, config.replicas);
-    const std::size_t one = floats * sizeof(float) + model.parameter_count * (element == 2 ? 2 : 0) +
-                            elements * element * static_cast<std::size_t>(images);
-    return opened().on_cpu() ? one * static_cast<std::size_t>(config.replicas) : one;
+    return floats * sizeof(float) + model.parameter_count * (element == 2 ? 2 : 0) +
+           elements * element * static_cast<std::size_t>(images);
   }
 
   std::unique_ptr<Replica> make_replica(const ReplicaConfig& config) const override {

@@ -129,6 +129,14 @@ const XlaReplica::Loaded& XlaReplica::loaded(const ProgramKind& kind) {
   return programs_.emplace(kind, Loaded{std::move(program), std::move(executable)}).first->second;
 }
 
+void XlaReplica::prepare_steps(std::span<const int> images) {
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    static_cast<void>(loaded({.pass = i + 1 == images.size() ? Pass::step : Pass::gradients,
+                              .first = i == 0,
+                              .masked = feed_.pads(images[i])}));
+  }
+}
+
 void XlaReplica::fused_step(const MicroStep& micro) {
   if (micro.first) begin_step();
   const Fed fed = take(micro.batch);
@@ -271,14 +279,14 @@ BatchResult XlaReplica::evaluate(const Batch& batch) {
   return result;
 }
 
-// Activations are the compiler's own: not told.
+// Of one device. Activations are the compiler's own: not told.
 MemoryUse XlaReplica::memory() const {
   MemoryUse use;
   use.weights = held_.bytes(Group::weights);
   use.gradients = held_.bytes(Group::gradients);
   use.optimizer = held_.bytes(Group::states);
   use.allocated = use.weights + use.gradients + use.optimizer + held_.bytes(Group::statistics);
-  use.peak = std::max(use.allocated, client_->memory(0).peak * static_cast<std::size_t>(target_.replicas));
+  use.peak = std::max(use.allocated, client_->memory(0).peak);
   return use;
 }
 

@@ -53,6 +53,7 @@ class XlaReplica final : public Replica {
   void forget_prefetched() override { fed_.clear(); }
 
   bool fused() const override { return true; }
+  void prepare_steps(std::span<const int> images) override;
   void fused_step(const MicroStep& micro) override;
 
   // The same in parts. Gradients of all devices are summed by update.
@@ -68,6 +69,7 @@ class XlaReplica final : public Replica {
   void synchronize(const Deadline& deadline) override;
   MemoryUse memory() const override;
 
+  int programs() const { return static_cast<int>(programs_.size()); }  // compiled so far
   ExecutionTime execution_time() const { return executed_; }
   const Held& held() const { return held_; }
   const Client& client() const { return *client_; }
