@@ -146,6 +146,10 @@ std::string utc_now() {
 
 }  // namespace
 
+int shares_of_strategy(const config::Options& options, int replicas) {
+  return strategy::strategies().at(options.strategy).value->shares(options, replicas);
+}
+
 namespace {
 
 // A strategy that has no other device than a TPU is an answer to --device auto.
@@ -196,10 +200,6 @@ void measure_ahead(Session& session) {
     }
   }
   if (!session.job.alone()) share_layer_costs(session.job, session.options, session.options.timeout);
-}
-
-int shares_of_strategy(const config::Options& options, int replicas) {
-  return strategy::strategies().at(options.strategy).value->shares(options, replicas);
 }
 
 // Everything that may be wrong is found out here.

@@ -31,6 +31,9 @@ struct Session {
 
 using MakePlan = config::Plan (*)(const config::Options&, const config::Inventory&, const config::SharesOf&);
 
+// A plan's config::SharesOf.
+int shares_of_strategy(const config::Options& options, int replicas);
+
 // Throws usage, environment or data errors. Outputs are opened (and made) unless this is a dry run.
 Session open_session(config::Options options, MakePlan make_plan);
 

@@ -114,7 +114,8 @@ bool have_cores(const Session& session, int threads) {
   Options options = session.options;
   options.threads_per_replica = threads;
   const int cores = static_cast<int>(std::ssize(session.inventory.cores));
-  return threads <= cores && !config::make_bench_plan(options, session.inventory).runs.back().simulated;
+  return threads <= cores &&
+         !config::make_bench_plan(options, session.inventory, shares_of_strategy).runs.back().simulated;
 }
 
 Dimension threads(const Session& session) {
@@ -190,7 +191,7 @@ Session with_candidate(const Session& session, const TuneCandidate& candidate) {
   Session changed = session;
   candidate.set(changed.options);
   candidate.set(changed.exact);
-  changed.plan = config::make_bench_plan(changed.options, changed.inventory);
+  changed.plan = config::make_bench_plan(changed.options, changed.inventory, shares_of_strategy);
   return changed;
 }
 
