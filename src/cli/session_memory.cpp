@@ -70,9 +70,7 @@ bool fits(const Session& session) {
 }
 
 int shares_of(const Session& session, const config::RunPlan& run) {
-  config::Options options = session.options;
-  options.strategy = run.strategy;
-  return strategy::strategies().at(run.strategy).value->shares(options, run.replicas);
+  return strategy::strategies().at(run.strategy).value->shares(session.options, run.replicas);
 }
 
 // Of all runs, had this been given: as --global-batch where that was, else as --batch-size.

@@ -30,17 +30,12 @@ constexpr int prefetches[] = {0, 1, 2, 4};
 
 const config::RunPlan& largest_run(const Session& session) { return session.plan.runs.back(); }
 
-strategy::Assignment assignment_with(const Session& session, const Options& options) {
-  const config::RunPlan& run = largest_run(session);
-  return strategy::strategies()
-      .at(run.strategy)
-      .value->assign({.model = session.model.get(), .options = &options, .plan = &run, .rank = 0});
-}
-
 // Replicas that take images of their own, and not devices that share a model.
 bool sums_gradients(const Session& session) {
-  return strategy::strategies().at(largest_run(session).strategy).value->uses_collective() &&
-         session.options.sync_every == 1 && assignment_with(session, session.options).shares > 1;
+  const config::RunPlan& run = largest_run(session);
+  const auto& driver = *strategy::strategies().at(run.strategy).value;
+  return driver.uses_collective() && session.options.sync_every == 1 &&
+         driver.shares(session.options, run.replicas) > 1;
 }
 
 // Of the canonical order of weights; a backend's padding seldom moves a border.
@@ -52,7 +47,12 @@ std::size_t buckets_of(const Session& session, double megabytes) {
   }
   Options options = session.options;
   options.bucket_mb = megabytes;
-  const std::size_t of_strategy = assignment_with(session, options).bucket_bytes;
+  const config::RunPlan& run = largest_run(session);
+  const std::size_t of_strategy =
+      strategy::strategies()
+          .at(run.strategy)
+          .value->assign({.model = &model, .options = &options, .plan = &run, .rank = 0})
+          .bucket_bytes;
   const auto bytes = of_strategy > 0 ? of_strategy : static_cast<std::size_t>(megabytes * 1e6);
   return backend::plan_buckets(model, slots, model.parameter_count, bytes).buckets.size();
 }
